@@ -1,0 +1,92 @@
+// swift-tools-version: 6.2
+// MediaRelay: targets and their one-way dependencies. ARCHITECTURE.md explains the house.
+import PackageDescription
+
+/// What every Swift target is compiled with.
+let common: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+/// Targets without owned pointers also hold to strict memory safety.
+let strict: [SwiftSetting] = common + [.strictMemorySafety()]
+let cSettings: [CSetting] = [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]
+
+let package = Package(
+    name: "MediaRelay",
+    products: [
+        .executable(name: "media-relay", targets: ["media-relay"]),
+        .library(name: "MediaRelay", targets: ["MediaRelay"]),
+        .library(name: "RTPCore", targets: ["RTPCore"]),
+        .library(name: "RelayTesting", targets: ["RelayTesting"]),
+    ],
+    targets: [
+        // System libraries.
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2", providers: [.apt(["libsrtp2-dev"])]),
+        .systemLibrary(name: "COpus", pkgConfig: "opus", providers: [.apt(["libopus-dev"])]),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        // C shims: what Swift cannot import.
+        .target(name: "CLinuxIO", cSettings: cSettings),
+        .target(
+            name: "CMediaCrypto", cSettings: cSettings,
+            linkerSettings: [.linkedLibrary("crypto"), .linkedLibrary("dl")]),
+        // The product, bottom up.
+        .target(name: "RTPCore", swiftSettings: strict),
+        .target(
+            name: "RelayCore", dependencies: ["RTPCore", "CMediaCrypto", "COpenSSL", "CSRTP"],
+            swiftSettings: common),
+        .target(
+            name: "RelayHTTP", dependencies: ["CLinuxIO", "COpenSSL"], swiftSettings: common),
+        .target(
+            name: "MediaRelay",
+            dependencies: ["RelayCore", "RTPCore", "RelayHTTP", "CLinuxIO", "COpenSSL", "CSQLite"],
+            resources: [.embedInCode("Page")],
+            swiftSettings: common),
+        .executableTarget(
+            name: "media-relay", dependencies: ["MediaRelay"], swiftSettings: common),
+        // For tests, the bench and users' tests: fake clients, virtual network, simulation.
+        .target(
+            name: "RelayTesting",
+            dependencies: ["RelayCore", "RTPCore", "CMediaCrypto", "COpenSSL", "COpus"],
+            swiftSettings: common),
+        // The bench: the C limit loop and the product beside it.
+        .target(
+            name: "CLimit", dependencies: ["CMediaCrypto"], path: "bench/CLimit",
+            cSettings: cSettings),
+        .executableTarget(
+            name: "RelayBench",
+            dependencies: ["CLimit", "RelayTesting", "RelayCore", "RTPCore", "MediaRelay", "CLinuxIO"],
+            path: "bench/RelayBench", swiftSettings: common),
+        // Tests.
+        .target(name: "CMallocCount", path: "Tests/CMallocCount", cSettings: cSettings),
+        .testTarget(
+            name: "RTPCoreTests", dependencies: ["RTPCore", "RelayTesting", "COpus"],
+            swiftSettings: common),
+        .testTarget(
+            name: "RelayCoreTests",
+            dependencies: ["RelayCore", "RTPCore", "RelayTesting", "CMediaCrypto", "COpenSSL", "CSRTP"],
+            swiftSettings: common),
+        .testTarget(
+            name: "RelayHTTPTests", dependencies: ["RelayHTTP", "RelayTesting", "CLinuxIO", "COpenSSL"],
+            swiftSettings: common),
+        .testTarget(
+            name: "MediaRelayTests",
+            dependencies: [
+                "MediaRelay", "RelayCore", "RTPCore", "RelayHTTP", "RelayTesting", "CLinuxIO",
+                "COpenSSL", "CSQLite",
+            ],
+            swiftSettings: common),
+        .testTarget(
+            name: "RelayScenarioTests", dependencies: ["RelayCore", "RTPCore", "RelayTesting"],
+            swiftSettings: common),
+        .testTarget(
+            name: "SimulationTests", dependencies: ["RelayCore", "RTPCore", "RelayTesting"],
+            swiftSettings: common),
+        .testTarget(
+            name: "AllocationTests",
+            dependencies: ["RelayCore", "RTPCore", "RelayTesting", "CMallocCount"],
+            swiftSettings: common),
+    ]
+)

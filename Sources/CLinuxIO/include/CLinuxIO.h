@@ -1,0 +1,2 @@
+// Linux calls that Swift cannot import. No state, no policy.
+#pragma once

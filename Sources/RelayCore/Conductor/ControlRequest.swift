@@ -1,0 +1,199 @@
+import RTPCore
+
+// What the API asks of the conductor and what it answers: HTTP and JSON left behind, so that every decision can be tested
+// without a socket.
+
+/// Names one request of one HTTP connection while it waits for its answer. Opaque to the conductor.
+public struct RequestID: Hashable, Sendable {
+    public var value: UInt64
+    public init(_ value: UInt64) { self.value = value }
+}
+
+/// Who asks, taken from a verified token, never from the message (T73).
+public enum Principal: Hashable, Sendable {
+    /// The server key: sees and does everything. `keyID` scopes idempotency keys.
+    case server(keyID: String)
+    case participant(ParticipantIdentity)
+}
+
+public struct ParticipantIdentity: Hashable, Sendable {
+    public var uid: String
+    public var device: String
+    public var room: RoomID
+    public var grants: Grants
+    public init(uid: String, device: String, room: RoomID, grants: Grants) {
+        self.uid = uid
+        self.device = device
+        self.room = room
+        self.grants = grants
+    }
+}
+
+public struct Grants: Hashable, Sendable, Codable {
+    public var publishAudio: Bool
+    public var publishVideo: Bool
+    public var subscribe: Bool
+    public var end: Bool
+    public init(publishAudio: Bool, publishVideo: Bool, subscribe: Bool, end: Bool) {
+        self.publishAudio = publishAudio
+        self.publishVideo = publishVideo
+        self.subscribe = subscribe
+        self.end = end
+    }
+    /// What a token without a `grants` claim may do.
+    public static let standard = Grants(publishAudio: true, publishVideo: true, subscribe: true, end: false)
+}
+
+public enum RoomKind: String, Sendable, Codable { case peer, group }
+public enum RoomMedia: String, Sendable, Codable { case audio, video }
+
+/// Times that a room may set at its creation; the defaults are CALLS.md's.
+public struct RoomTimeouts: Hashable, Sendable, Codable {
+    public var prepared: Interval = .seconds(300)
+    public var connecting: Interval = .seconds(30)
+    /// Closing an empty room without ring.
+    public var empty: Interval = .seconds(60)
+    /// Nil: off.
+    public var maxDuration: Interval?
+    public init() {}
+}
+
+/// The body of `POST /v1/rooms`, validated for form (lengths, known words), not for the room's state.
+public struct RoomSpecification: Hashable, Sendable, Codable {
+    /// Nil: the conductor draws one.
+    public var id: RoomID?
+    public var kind: RoomKind
+    public var media: RoomMedia
+    public var videoCodec: MediaCodec
+    public var maxParticipants: Int
+    public var allowParallel: Bool
+    public var timeouts: RoomTimeouts
+    /// The caller's own JSON text, given back unread; at most 4 KiB.
+    public var metadata: String?
+    public init(id: RoomID?, kind: RoomKind, media: RoomMedia) {
+        self.id = id
+        self.kind = kind
+        self.media = media
+        videoCodec = .vp8
+        maxParticipants = kind == .peer ? 2 : 32
+        allowParallel = false
+        timeouts = RoomTimeouts()
+        metadata = nil
+    }
+}
+
+public enum PrepareState: String, Sendable { case prepared, joined }
+
+public enum ControlRequest: Hashable, Sendable {
+    case createRoom(RoomSpecification, idempotencyKey: String?)
+    case listRooms(status: RoomStatus?, uid: String?, cursor: String?, limit: Int)
+    case room(RoomID)
+    case deleteRoom(RoomID, reason: String?)
+    /// `state` nil: the default for the room (joined, where there is no ring).
+    case prepare(RoomID, state: PrepareState?, offer: [UInt8])
+    case join(RoomID, ParticipantID, endOthers: Bool, takeover: Bool)
+    case leave(RoomID, ParticipantID)
+    case kick(RoomID, ParticipantID)
+    /// RFC 9725 §4.3.3: `ifMatch` is the header's value (`*` restarts), nil when absent (428).
+    case trickle(RoomID, ParticipantID, ifMatch: String?, fragment: [UInt8])
+}
+
+public enum ControlReply: Hashable, Sendable {
+    /// 201, or 200 when `isNew` is false (the same id and body again, or a repeated idempotency key).
+    case created(RoomView, isNew: Bool)
+    case rooms([RoomView], nextCursor: String?)
+    case room(RoomView)
+    /// 201: the SDP answer, where the session lives and its ICE generation as a strong ETag (without quotes).
+    case prepared(ParticipantID, answer: [UInt8], etag: String, isNew: Bool)
+    /// 200: what is known of the room and the others.
+    case joined(RoomView)
+    /// 200: left, kicked or room deleted.
+    case done
+    /// 200: restarted; the fragment carries the new credentials, under a new ETag.
+    case restarted(fragment: [UInt8], etag: String)
+    /// 204: candidates are not needed.
+    case trickleIgnored
+    case problem(Problem)
+}
+
+/// Status of a room: `initiated` until someone has joined, `ongoing`, then `ended` with exactly one outcome.
+public enum RoomStatus: String, Sendable, Codable { case initiated, ongoing, ended }
+
+/// How a room ended (CALLS.md). The ring's outcomes arrive with the ring.
+public enum RoomOutcome: String, Sendable, Codable, CaseIterable {
+    case ended, expired, lost, drained
+    case nodeLost = "node-lost"
+}
+
+public enum ParticipantState: String, Sendable, Codable { case connecting, prepared, joined, left }
+
+/// Why a participant left: CALLS.md's closed set.
+public enum LeaveReason: String, Sendable, Codable, CaseIterable {
+    case hangup, declined, cancelled, kicked, lost, expired, failed, idle, drained
+    case peerLeft = "peer-left"
+    case answeredElsewhere = "answered-elsewhere"
+    case roomEnded = "room-ended"
+    case nodeLost = "node-lost"
+}
+
+/// A participant as the API shows it.
+public struct ParticipantView: Hashable, Sendable {
+    public var id: ParticipantID
+    public var uid: String
+    public var device: String
+    public var state: ParticipantState
+    public var isInterrupted: Bool
+    public var leaveReason: LeaveReason?
+    /// Kinds that the client sends and receives, as negotiated.
+    public var sends: [MediaKind]
+    public var receives: [MediaKind]
+    /// The offer lacked the room's video codec: an audio call.
+    public var videoUnsupported: Bool
+    public var createdAtMs: Int64
+    public var preparedAtMs: Int64?
+    public var joinedAtMs: Int64?
+    public var statistics: TransportStatistics
+    public init(id: ParticipantID, uid: String, device: String, state: ParticipantState, createdAtMs: Int64) {
+        self.id = id
+        self.uid = uid
+        self.device = device
+        self.state = state
+        self.createdAtMs = createdAtMs
+        isInterrupted = false
+        leaveReason = nil
+        sends = []
+        receives = []
+        videoUnsupported = false
+        preparedAtMs = nil
+        joinedAtMs = nil
+        statistics = TransportStatistics()
+    }
+}
+
+/// A room as the API shows it. `seq` is the cursor that goes with the snapshot: follow the events after it.
+public struct RoomView: Hashable, Sendable {
+    public var id: RoomID
+    public var specification: RoomSpecification
+    public var status: RoomStatus
+    public var outcome: RoomOutcome?
+    public var reason: String?
+    public var createdAtMs: Int64
+    /// First moment with a joined participant.
+    public var startedAtMs: Int64?
+    public var endedAtMs: Int64?
+    /// Everybody who is in (not `left`), in the order they came.
+    public var participants: [ParticipantView]
+    public var seq: UInt64
+    public init(id: RoomID, specification: RoomSpecification, status: RoomStatus, createdAtMs: Int64, seq: UInt64) {
+        self.id = id
+        self.specification = specification
+        self.status = status
+        self.createdAtMs = createdAtMs
+        self.seq = seq
+        outcome = nil
+        reason = nil
+        startedAtMs = nil
+        endedAtMs = nil
+        participants = []
+    }
+}

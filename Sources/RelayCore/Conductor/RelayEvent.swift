@@ -1,0 +1,50 @@
+/// The kinds of event in the log. The raw value is the `type` on the wire (CALLS.md, "Events").
+public enum RelayEventType: String, Sendable, Codable, CaseIterable {
+    case roomCreated = "room.created"
+    case roomClosed = "room.closed"
+    case roomWarning = "room.warning"
+    case participantConnecting = "participant.connecting"
+    case participantPrepared = "participant.prepared"
+    case participantJoined = "participant.joined"
+    case participantLeft = "participant.left"
+    case participantReplaced = "participant.replaced"
+    case participantInterrupted = "participant.interrupted"
+    case participantRecovered = "participant.recovered"
+    case participantPathChanged = "participant.path-changed"
+    case participantMedia = "participant.media"
+    case nodeStarted = "node.started"
+    case nodeDraining = "node.draining"
+    case eventsTruncated = "events.truncated"
+}
+
+/// One entry of the ordered log. `seq` is gapless over the node, `roomSeq` over the room (0 where there is no room).
+public struct RelayEvent: Hashable, Sendable {
+    public var seq: UInt64
+    public var roomSeq: UInt64
+    public var type: RelayEventType
+    /// Milliseconds since the Unix epoch.
+    public var timeMs: Int64
+    public var roomID: RoomID?
+    public var uid: String?
+    public var device: String?
+    public var participantID: ParticipantID?
+    /// From the closed set of reasons in CALLS.md.
+    public var reason: String?
+    public var data: [JSONValue.Field]
+
+    public init(
+        seq: UInt64, roomSeq: UInt64, type: RelayEventType, timeMs: Int64, roomID: RoomID?, uid: String?,
+        device: String?, participantID: ParticipantID?, reason: String?, data: [JSONValue.Field]
+    ) {
+        self.seq = seq
+        self.roomSeq = roomSeq
+        self.type = type
+        self.timeMs = timeMs
+        self.roomID = roomID
+        self.uid = uid
+        self.device = device
+        self.participantID = participantID
+        self.reason = reason
+        self.data = data
+    }
+}

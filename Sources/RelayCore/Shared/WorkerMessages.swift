@@ -1,0 +1,128 @@
+import RTPCore
+
+// The vocabulary of the link between the conductor and the workers: commands one way, news the other. Meaning only; the
+// bytes are in Link/.
+
+/// What the conductor tells a worker. Commands for one participant are carried out in the order given; one that names a
+/// participant or room which the worker no longer has is a no-op.
+public enum WorkerCommand: Hashable, Sendable {
+    /// Make a transport. The same handle again replaces nothing: it is ignored.
+    case create(TransportConfiguration)
+    /// Open the gate, now or as soon as keys are in.
+    case join(ParticipantHandle)
+    /// Send close_notify, stop, forget. Answered by no news.
+    case remove(ParticipantHandle)
+    /// New ICE generation (RFC 8445 §9, RFC 9725): DTLS, SRTP and the gate stay.
+    case restartICE(ParticipantHandle, local: ICECredentials, remote: ICECredentials)
+    /// Everything known up to the hello's snapshot has been taken over: kept news may be dropped.
+    case adopted
+    /// Send close_notify to everybody and exit.
+    case shutDown
+}
+
+/// Why a worker's transport ended by itself.
+public enum TransportEnd: UInt8, Hashable, Sendable, Codable {
+    /// The client's authenticated DTLS close_notify or fatal alert.
+    case closed
+    /// Nothing authenticated for 30 s.
+    case lost
+    /// DTLS finished with a certificate that the SDP did not name.
+    case fingerprintMismatch
+    /// DTLS finished without a common SRTP profile, or no common version or cipher.
+    case noSRTPProfile
+    /// The handshake's time or attempts ran out.
+    case handshakeFailed
+    /// The other side of the peer room left while control was away.
+    case peerLeft
+}
+
+/// Counters of one participant's transport since it was made. Times in nanoseconds where named so, else counts.
+public struct TransportStatistics: Hashable, Sendable, Codable {
+    public var packetsReceived: UInt64 = 0
+    public var bytesReceived: UInt64 = 0
+    public var packetsLost: UInt64 = 0
+    public var packetsSent: UInt64 = 0
+    public var bytesSent: UInt64 = 0
+    /// Latest round-trip time by our own STUN check, microseconds; 0 when none is known.
+    public var roundTripMicroseconds: UInt32 = 0
+    /// The receiver's last reported fraction lost of what we send it, in 1/256.
+    public var remoteFractionLost: UInt8 = 0
+    public init() {}
+}
+
+/// What a worker tells the conductor: media facts, each with the time it happened.
+public enum WorkerNews: Hashable, Sendable {
+    /// Keys installed: ICE and DTLS are up, media gated.
+    case prepared(ParticipantHandle, at: Instant)
+    /// Keys are in and the gate is open.
+    case joined(ParticipantHandle, at: Instant)
+    case ended(ParticipantHandle, TransportEnd, at: Instant, TransportStatistics)
+    case interrupted(ParticipantHandle, at: Instant)
+    case recovered(ParticipantHandle, at: Instant)
+    /// The selected path moved to another validated address.
+    case pathChanged(ParticipantHandle, at: Instant)
+    /// First media packet of a kind after the gate opened.
+    case media(ParticipantHandle, MediaKind, at: Instant)
+    /// Every 2 s per joined participant.
+    case statistics(ParticipantHandle, TransportStatistics, at: Instant)
+}
+
+public enum TransportPhase: UInt8, Hashable, Sendable, Codable { case connecting, prepared, joined }
+
+/// One transport as a worker holds it, told in its hello.
+public struct TransportSnapshot: Hashable, Sendable, Codable {
+    public var participant: ParticipantHandle
+    public var room: RoomHandle
+    public var phase: TransportPhase
+    public var isInterrupted: Bool
+    /// When the phase was reached.
+    public var since: Instant
+    public init(
+        participant: ParticipantHandle, room: RoomHandle, phase: TransportPhase, isInterrupted: Bool, since: Instant
+    ) {
+        self.participant = participant
+        self.room = room
+        self.phase = phase
+        self.isInterrupted = isInterrupted
+        self.since = since
+    }
+}
+
+/// Where clients reach a worker, as its answers announce it.
+public struct WorkerEndpoint: Hashable, Sendable, Codable {
+    /// Announced addresses as IP text with the UDP port: one host candidate each. At least one.
+    public var candidates: [Candidate]
+    /// SHA-256 of the worker's DTLS certificate, 32 bytes.
+    public var fingerprint: [UInt8]
+    public struct Candidate: Hashable, Sendable, Codable {
+        public var address: String
+        public var port: UInt16
+        public init(address: String, port: UInt16) {
+            self.address = address
+            self.port = port
+        }
+    }
+    public init(candidates: [Candidate], fingerprint: [UInt8]) {
+        self.candidates = candidates
+        self.fingerprint = fingerprint
+    }
+}
+
+/// The first message of a worker on every connection to control. `news` is what was kept while control was away, in order.
+public struct WorkerHello: Hashable, Sendable {
+    public var worker: WorkerID
+    public var processID: Int32
+    public var endpoint: WorkerEndpoint
+    public var transports: [TransportSnapshot]
+    public var news: [WorkerNews]
+    public init(
+        worker: WorkerID, processID: Int32, endpoint: WorkerEndpoint, transports: [TransportSnapshot],
+        news: [WorkerNews]
+    ) {
+        self.worker = worker
+        self.processID = processID
+        self.endpoint = endpoint
+        self.transports = transports
+        self.news = news
+    }
+}
