@@ -1,0 +1,57 @@
+/// Why a datagram (or a part of it) was not acted on. Every early return of the packet path counts exactly one of these;
+/// operators, tests and attack drills read them. The raw value indexes `EngineCounters`; `name` is the metric's label.
+public enum DropReason: Int, CaseIterable, Sendable {
+    // Before any address is known.
+    case empty, oversize, unknownClass
+    // STUN.
+    case stunMalformed, stunUnexpectedClass, stunNoCredentials, stunUnknownUfrag, stunRemoteUfrag, stunIntegrity
+    case stunRateLimited, stunRoleConflict, stunUnknownAttribute, stunUnknownTransaction
+    // DTLS.
+    case dtlsUnknownAddress, dtlsRateLimited, dtlsBacklog
+    // RTP.
+    case rtpUnknownAddress, rtpBeforeKeys, rtpMalformed, rtpUnknownPayloadType, rtpUnknownSourceRateLimited
+    case rtpSourceLimit, rtpReplayed, rtpAuthentication, rtpGateClosed, rtpPaddingOnly, rtpSuperseded
+    case rtpTooOld, rtpTooLarge, rtxWithoutOriginal, rtxDuplicate, rtpRateLimited
+    // RTCP.
+    case rtcpUnknownAddress, rtcpBeforeKeys, rtcpTooShort, rtcpAuthentication, rtcpReplayed, rtcpMalformed
+    case rtcpForeignSSRC, nackUnknownPacket, nackBudget
+    // Sending.
+    case sendWithoutPath, sendBeforeValidation, transmitFull
+
+    /// `stun-malformed`, `rtp-unknown-address`, …
+    public var name: String {
+        var text = ""
+        for character in String(describing: self) {
+            if character.isUppercase { text += "-" }
+            text += character.lowercased()
+        }
+        return text
+    }
+}
+
+/// Counters of one engine. Owned by the media thread; others read copies that the worker sends over the link.
+public final class EngineCounters {
+    private let drops: UnsafeMutablePointer<UInt64>
+    public internal(set) var packetsReceived: UInt64 = 0
+    public internal(set) var bytesReceived: UInt64 = 0
+    /// Media packets sealed for a receiver, repairs included.
+    public internal(set) var packetsForwarded: UInt64 = 0
+    public internal(set) var bytesForwarded: UInt64 = 0
+    public internal(set) var packetsRepaired: UInt64 = 0
+    public internal(set) var keyFramesRequested: UInt64 = 0
+    public internal(set) var checksAnswered: UInt64 = 0
+
+    public init() {
+        drops = .allocate(capacity: DropReason.allCases.count)
+        drops.initialize(repeating: 0, count: DropReason.allCases.count)
+    }
+
+    deinit { drops.deallocate() }
+
+    public subscript(reason: DropReason) -> UInt64 { drops[reason.rawValue] }
+
+    @inline(__always) public func drop(_ reason: DropReason) { drops[reason.rawValue] &+= 1 }
+
+    /// All drops together.
+    public var dropped: UInt64 { DropReason.allCases.reduce(0) { $0 + self[$1] } }
+}

@@ -1,0 +1,46 @@
+import RTPCore
+
+/// Every bound of the engine, with its unit and its reason. API limits are configured elsewhere (API.md, "Manners").
+public enum Limits {
+    /// Addresses a participant may have passed a check from (T19); the oldest unvalidated one makes room.
+    static let pathsPerTransport = 8
+    /// SSRCs a participant may send with (T54): audio, video, RTX and some changes of SSRC.
+    static let sourcesPerTransport = 16
+    /// Accepted m-lines a transport may have.
+    public static let sectionsPerTransport = 64
+    /// A datagram we make is never longer than this (T108): payload of an IPv6 packet at the smallest usual path MTU.
+    static let datagramByteCount = 1_200
+    /// Failed checks per transport and second that are worth hashing (T21).
+    static let failedChecksPerSecond = 50
+    /// Datagrams with DTLS records per transport and second after the handshake.
+    static let recordsPerSecond = 100
+    /// Handshake requests that wait for the handshaker thread; more are dropped and repeated by the client.
+    static let pendingHandshakeRequests = 4_096
+    /// Tries per second to verify a packet of an SSRC never seen before.
+    static let unknownSourceTriesPerSecond = 200
+    /// Packets per second from one participant (T56); a 4 Mbit/s video is about 450.
+    static let packetsPerSecond = 2_000
+    /// Bytes sent to a path before it is validated, per byte received from it (RFC 9000 §8.1).
+    static let unvalidatedAmplification = 3
+    /// How often one packet may be repeated for one receiver (T55).
+    static let repeatsPerPacket = 5
+
+    static let checkIntervalJoined = Interval.seconds(1)
+    static let checkIntervalPrepared = Interval.seconds(5)
+    /// Unanswered checks are repeated after these (CALLS.md, "Liveness").
+    static let checkRetries: [Interval] = [.milliseconds(250), .milliseconds(500), .seconds(1)]
+    static let interruptedJoined = Interval.seconds(5)
+    static let interruptedPrepared = Interval.seconds(15)
+    static let lost = Interval.seconds(30)
+    /// The selected path moves at most once in this time (T18).
+    static let pathSwitchInterval = Interval.seconds(1)
+    /// Sender and receiver reports (RFC 3550 §6.2 allows less than 5 s for a small session).
+    static let reportInterval = Interval.seconds(1)
+    /// transport-cc feedback (EXPERIMENTS.md B: accepted by all clients that negotiate it).
+    static let transportFeedbackInterval = Interval.milliseconds(50)
+    static let statisticsInterval = Interval.seconds(2)
+    /// After an ICE restart the old credentials are good from the selected address for this long at most (T20).
+    static let oldCredentialsLifetime = Interval.seconds(30)
+    /// What a client without transport-cc is told by REMB: high enough never to hold a call back.
+    static let openREMB: UInt64 = 5_000_000
+}
