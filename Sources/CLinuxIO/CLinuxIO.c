@@ -1,1 +1,433 @@
+#define _GNU_SOURCE
 #include "CLinuxIO.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+_Static_assert(sizeof(struct lio_buffer) == sizeof(struct iovec), "iovec size");
+_Static_assert(offsetof(struct lio_buffer, byte_count) == offsetof(struct iovec, iov_len), "iovec length");
+_Static_assert(sizeof(struct lio_message) == sizeof(struct mmsghdr), "mmsghdr size");
+_Static_assert(offsetof(struct lio_message, name) == offsetof(struct mmsghdr, msg_hdr.msg_name), "name");
+_Static_assert(offsetof(struct lio_message, name_byte_count) == offsetof(struct mmsghdr, msg_hdr.msg_namelen), "namelen");
+_Static_assert(offsetof(struct lio_message, buffers) == offsetof(struct mmsghdr, msg_hdr.msg_iov), "iov");
+_Static_assert(offsetof(struct lio_message, buffer_count) == offsetof(struct mmsghdr, msg_hdr.msg_iovlen), "iovlen");
+_Static_assert(offsetof(struct lio_message, control) == offsetof(struct mmsghdr, msg_hdr.msg_control), "control");
+_Static_assert(
+    offsetof(struct lio_message, control_byte_count) == offsetof(struct mmsghdr, msg_hdr.msg_controllen), "controllen");
+_Static_assert(offsetof(struct lio_message, flags) == offsetof(struct mmsghdr, msg_hdr.msg_flags), "flags");
+_Static_assert(offsetof(struct lio_message, byte_count) == offsetof(struct mmsghdr, msg_len), "len");
+_Static_assert(sizeof(struct lio_name) >= sizeof(struct sockaddr_in6), "name room");
+_Static_assert(
+    sizeof(struct lio_control) >= CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))
+        + CMSG_SPACE(sizeof(uint32_t)) + CMSG_SPACE(sizeof(uint16_t)),
+    "control room");
+
+static int result_of(int value) { return value < 0 ? -errno : value; }
+
+static uint64_t read_u64(const uint8_t *bytes) {
+    uint64_t value;
+    memcpy(&value, bytes, sizeof value);
+    return be64toh(value);
+}
+
+static void write_u64(uint8_t *bytes, uint64_t value) {
+    value = htobe64(value);
+    memcpy(bytes, &value, sizeof value);
+}
+
+static uint64_t mapped_ipv4(uint32_t network_order) { return 0xFFFF00000000ull | be32toh(network_order); }
+
+// MARK: Datagrams
+
+int lio_receive(int fd, struct lio_message *messages, unsigned count) {
+    return result_of(recvmmsg(fd, (struct mmsghdr *)messages, count, MSG_DONTWAIT, NULL));
+}
+
+int lio_send(int fd, struct lio_message *messages, unsigned count) {
+    return result_of(sendmmsg(fd, (struct mmsghdr *)messages, count, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+int lio_is_truncated(const struct lio_message *message) { return (message->flags & MSG_TRUNC) != 0; }
+
+int lio_read_name(const struct lio_message *message, uint64_t *high, uint64_t *low, uint16_t *port) {
+    const struct sockaddr *any = message->name;
+    if (message->name_byte_count >= sizeof(struct sockaddr_in) && any->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = message->name;
+        *high = 0;
+        *low = mapped_ipv4(v4->sin_addr.s_addr);
+        *port = be16toh(v4->sin_port);
+        return 0;
+    }
+    if (message->name_byte_count >= sizeof(struct sockaddr_in6) && any->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = message->name;
+        *high = read_u64(v6->sin6_addr.s6_addr);
+        *low = read_u64(v6->sin6_addr.s6_addr + 8);
+        *port = be16toh(v6->sin6_port);
+        return 0;
+    }
+    return -EAFNOSUPPORT;
+}
+
+uint32_t lio_write_name(struct lio_name *name, int is_ipv4, uint64_t high, uint64_t low, uint16_t port) {
+    if (is_ipv4) {
+        struct sockaddr_in *v4 = (struct sockaddr_in *)name;
+        memset(v4, 0, sizeof *v4);
+        v4->sin_family = AF_INET;
+        v4->sin_port = htobe16(port);
+        v4->sin_addr.s_addr = htobe32((uint32_t)low);
+        return sizeof *v4;
+    }
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)name;
+    memset(v6, 0, sizeof *v6);
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htobe16(port);
+    write_u64(v6->sin6_addr.s6_addr, high);
+    write_u64(v6->sin6_addr.s6_addr + 8, low);
+    return sizeof *v6;
+}
+
+void lio_read_ancillary(struct lio_message *message, struct lio_ancillary *ancillary) {
+    struct msghdr *header = &((struct mmsghdr *)message)->msg_hdr;
+    ancillary->local_high = 0;
+    ancillary->local_low = 0;
+    ancillary->interface_index = 0;
+    ancillary->receive_overflow_count = -1;
+    for (struct cmsghdr *item = CMSG_FIRSTHDR(header); item != NULL; item = CMSG_NXTHDR(header, item)) {
+        if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SO_RXQ_OVFL) {
+            uint32_t count;
+            memcpy(&count, CMSG_DATA(item), sizeof count);
+            ancillary->receive_overflow_count = count;
+        } else if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO) {
+            // The "specific destination" is a unicast address of ours also when the datagram was sent to a broadcast one.
+            struct in_pktinfo info;
+            memcpy(&info, CMSG_DATA(item), sizeof info);
+            ancillary->local_low = mapped_ipv4(info.ipi_spec_dst.s_addr);
+            ancillary->interface_index = info.ipi_ifindex;
+        } else if (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_PKTINFO) {
+            struct in6_pktinfo info;
+            memcpy(&info, CMSG_DATA(item), sizeof info);
+            if (info.ipi6_addr.s6_addr[0] == 0xFF) continue;
+            ancillary->local_high = read_u64(info.ipi6_addr.s6_addr);
+            ancillary->local_low = read_u64(info.ipi6_addr.s6_addr + 8);
+            ancillary->interface_index = (int32_t)info.ipi6_ifindex;
+        }
+    }
+}
+
+static void put_control(
+    struct lio_control *control, size_t *used, int level, int type, const void *value, size_t byte_count) {
+    struct cmsghdr *item = (struct cmsghdr *)((uint8_t *)control + *used);
+    item->cmsg_level = level;
+    item->cmsg_type = type;
+    item->cmsg_len = CMSG_LEN(byte_count);
+    memcpy(CMSG_DATA(item), value, byte_count);
+    *used += CMSG_SPACE(byte_count);
+}
+
+size_t lio_write_ancillary(
+    struct lio_control *control, int is_ipv4, int with_source, uint64_t high, uint64_t low, int32_t interface_index,
+    uint16_t segment_byte_count) {
+    size_t used = 0;
+    if (with_source && is_ipv4) {
+        struct in_pktinfo info;
+        memset(&info, 0, sizeof info);
+        info.ipi_spec_dst.s_addr = htobe32((uint32_t)low);
+        info.ipi_ifindex = interface_index;
+        put_control(control, &used, IPPROTO_IP, IP_PKTINFO, &info, sizeof info);
+    } else if (with_source) {
+        struct in6_pktinfo info;
+        memset(&info, 0, sizeof info);
+        write_u64(info.ipi6_addr.s6_addr, high);
+        write_u64(info.ipi6_addr.s6_addr + 8, low);
+        info.ipi6_ifindex = (unsigned)interface_index;
+        put_control(control, &used, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info);
+    }
+    if (segment_byte_count != 0)
+        put_control(control, &used, IPPROTO_UDP, UDP_SEGMENT, &segment_byte_count, sizeof segment_byte_count);
+    return used;
+}
+
+static int set_option(int fd, int level, int name, int value) {
+    return result_of(setsockopt(fd, level, name, &value, sizeof value));
+}
+
+int lio_udp_socket(int is_ipv4, int with_local_address) {
+    int fd = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
+    if (fd < 0) return -errno;
+    int result = is_ipv4 ? 0 : set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    if (result == 0) result = set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+    if (result == 0 && with_local_address)
+        result = is_ipv4 ? set_option(fd, IPPROTO_IP, IP_PKTINFO, 1)
+                         : set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+    if (result < 0) {
+        close(fd);
+        return result;
+    }
+    return fd;
+}
+
+int lio_set_buffers(int fd, int receive_byte_count, int send_byte_count) {
+    if (set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, receive_byte_count) < 0) {
+        int result = set_option(fd, SOL_SOCKET, SO_RCVBUF, receive_byte_count);
+        if (result < 0) return result;
+    }
+    if (set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, send_byte_count) < 0)
+        return set_option(fd, SOL_SOCKET, SO_SNDBUF, send_byte_count);
+    return 0;
+}
+
+int lio_bind(int fd, int is_ipv4, uint64_t high, uint64_t low, uint16_t port) {
+    struct lio_name name;
+    uint32_t byte_count = lio_write_name(&name, is_ipv4, high, low, port);
+    return result_of(bind(fd, (const struct sockaddr *)&name, byte_count));
+}
+
+int lio_bound_port(int fd) {
+    struct lio_name name;
+    socklen_t byte_count = sizeof name;
+    if (getsockname(fd, (struct sockaddr *)&name, &byte_count) < 0) return -errno;
+    // The port lies at the same place in both families.
+    return be16toh(((struct sockaddr_in *)&name)->sin_port);
+}
+
+// MARK: Unix sockets
+
+static int unix_name(struct sockaddr_un *name, const char *path) {
+    memset(name, 0, sizeof *name);
+    name->sun_family = AF_UNIX;
+    size_t length = strlen(path);
+    if (length >= sizeof name->sun_path) return -ENAMETOOLONG;
+    memcpy(name->sun_path, path, length);
+    return 0;
+}
+
+int lio_unix_listen(const char *path, int backlog) {
+    struct sockaddr_un name;
+    int result = unix_name(&name, path);
+    if (result < 0) return result;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -errno;
+    // The file that bind makes takes its mode from the socket's.
+    if (fchmod(fd, 0600) < 0 || bind(fd, (const struct sockaddr *)&name, sizeof name) < 0 || listen(fd, backlog) < 0) {
+        result = -errno;
+        close(fd);
+        return result;
+    }
+    return fd;
+}
+
+int lio_unix_connect(const char *path) {
+    struct sockaddr_un name;
+    int result = unix_name(&name, path);
+    if (result < 0) return result;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -errno;
+    if (connect(fd, (const struct sockaddr *)&name, sizeof name) < 0) {
+        result = -errno;
+        close(fd);
+        return result;
+    }
+    return fd;
+}
+
+int lio_unix_accept(int fd) { return result_of(accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)); }
+
+int lio_unix_peer(int fd, int32_t *process_id, uint32_t *user_id) {
+    struct ucred peer;
+    socklen_t byte_count = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &byte_count) < 0) return -errno;
+    *process_id = peer.pid;
+    *user_id = peer.uid;
+    return 0;
+}
+
+int64_t lio_stream_send(int fd, const void *bytes, size_t byte_count) {
+    ssize_t result = send(fd, bytes, byte_count, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return result < 0 ? -errno : result;
+}
+
+int64_t lio_stream_receive(int fd, void *bytes, size_t byte_count) {
+    ssize_t result = recv(fd, bytes, byte_count, MSG_DONTWAIT);
+    return result < 0 ? -errno : result;
+}
+
+// MARK: Waiting
+
+static int epoll_change(int epoll, int operation, int fd, uint64_t token, uint32_t interest) {
+    struct epoll_event event = {0};
+    event.data.u64 = token;
+    if (interest & LIO_READABLE) event.events |= EPOLLIN;
+    if (interest & LIO_WRITABLE) event.events |= EPOLLOUT;
+    return result_of(epoll_ctl(epoll, operation, fd, &event));
+}
+
+int lio_epoll_create(void) { return result_of(epoll_create1(EPOLL_CLOEXEC)); }
+
+int lio_epoll_add(int epoll, int fd, uint64_t token, uint32_t interest) {
+    return epoll_change(epoll, EPOLL_CTL_ADD, fd, token, interest);
+}
+
+int lio_epoll_modify(int epoll, int fd, uint64_t token, uint32_t interest) {
+    return epoll_change(epoll, EPOLL_CTL_MOD, fd, token, interest);
+}
+
+int lio_epoll_remove(int epoll, int fd) { return epoll_change(epoll, EPOLL_CTL_DEL, fd, 0, 0); }
+
+static int wait_for_events(int epoll, struct epoll_event *events, int capacity, int64_t timeout_ns) {
+    if (timeout_ns < 0) return result_of(epoll_wait(epoll, events, capacity, -1));
+    if (timeout_ns == 0) return result_of(epoll_wait(epoll, events, capacity, 0));
+#ifdef SYS_epoll_pwait2
+    struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+    int result = result_of((int)syscall(SYS_epoll_pwait2, epoll, events, capacity, &timeout, NULL, 0));
+    if (result != -ENOSYS) return result;
+#endif
+    // Kernels before 5.11: milliseconds, rounded up, so that a deadline is never met early in a busy loop.
+    int64_t timeout_ms = (timeout_ns + 999999) / 1000000;
+    return result_of(epoll_wait(epoll, events, capacity, timeout_ms > 1000000 ? 1000000 : (int)timeout_ms));
+}
+
+int lio_epoll_wait(int epoll, struct lio_event *events, int capacity, int64_t timeout_ns) {
+    struct epoll_event ready[64];
+    if (capacity > 64) capacity = 64;
+    int count = wait_for_events(epoll, ready, capacity, timeout_ns);
+    for (int i = 0; i < count; i++) {
+        events[i].token = ready[i].data.u64;
+        events[i].reserved = 0;
+        events[i].ready = 0;
+        if (ready[i].events & EPOLLIN) events[i].ready |= LIO_READABLE;
+        if (ready[i].events & EPOLLOUT) events[i].ready |= LIO_WRITABLE;
+        if (ready[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) events[i].ready |= LIO_HUNG_UP;
+    }
+    return count;
+}
+
+int lio_eventfd(void) { return result_of(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)); }
+
+int lio_eventfd_signal(int fd) {
+    uint64_t one = 1;
+    if (write(fd, &one, sizeof one) < 0) return errno == EAGAIN ? 0 : -errno;
+    return 0;
+}
+
+int64_t lio_eventfd_take(int fd) {
+    uint64_t count = 0;
+    if (read(fd, &count, sizeof count) < 0) return errno == EAGAIN ? 0 : -errno;
+    return count > INT64_MAX ? INT64_MAX : (int64_t)count;
+}
+
+// MARK: Processes, threads, clocks
+
+int lio_signalfd(const int32_t *signals, int count) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < count; i++)
+        if (sigaddset(&set, signals[i]) < 0) return -errno;
+    int result = pthread_sigmask(SIG_BLOCK, &set, NULL);
+    if (result != 0) return -result;
+    return result_of(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+}
+
+int lio_signalfd_take(int fd) {
+    struct signalfd_siginfo info;
+    ssize_t result = read(fd, &info, sizeof info);
+    if (result < 0) return errno == EAGAIN ? 0 : -errno;
+    return result == sizeof info ? (int)info.ssi_signo : -EIO;
+}
+
+int lio_pidfd_open(int32_t process_id) {
+    int fd = (int)syscall(SYS_pidfd_open, process_id, 0);
+    return result_of(fd);
+}
+
+int lio_reap(int32_t process_id, int32_t *status) {
+    int raw = 0;
+    pid_t result = waitpid(process_id, &raw, WNOHANG);
+    if (result < 0) return -errno;
+    *status = raw;
+    return result == 0 ? 0 : 1;
+}
+
+int lio_spawn_session(const char *path, char *const *arguments, char *const *environment, int output_fd) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int result = posix_spawn_file_actions_init(&actions);
+    if (result != 0) return -result;
+    result = posix_spawnattr_init(&attributes);
+    if (result != 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return -result;
+    }
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    pid_t process_id = 0;
+    result = posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (result == 0) result = posix_spawnattr_setsigmask(&attributes, &none);
+    if (result == 0) result = posix_spawnattr_setsigdefault(&attributes, &all);
+    if (result == 0) result = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (result == 0) result = posix_spawn_file_actions_adddup2(&actions, output_fd, 1);
+    if (result == 0) result = posix_spawn_file_actions_adddup2(&actions, output_fd, 2);
+    if (result == 0) result = posix_spawn(&process_id, path, &actions, &attributes, arguments, environment);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return result != 0 ? -result : process_id;
+}
+
+void lio_set_thread_name(const char *name) {
+    char kept[16];
+    snprintf(kept, sizeof kept, "%s", name);
+    pthread_setname_np(pthread_self(), kept);
+}
+
+int lio_set_thread_cpu(int cpu) {
+    if (cpu < 0 || cpu >= CPU_SETSIZE) return -EINVAL;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    return -pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+int lio_forbid_dumps(void) {
+    struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_CORE, &none) < 0) return -errno;
+    return result_of(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
+}
+
+int lio_lock_file(int fd) { return result_of(flock(fd, LOCK_EX | LOCK_NB)); }
+
+static int64_t read_clock(clockid_t clock) {
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+int64_t lio_boottime_ns(void) { return read_clock(CLOCK_BOOTTIME); }
+
+int64_t lio_thread_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }

@@ -1,2 +1,139 @@
-// Linux calls that Swift cannot import. No state, no policy.
+// Linux calls that Swift cannot import: batched datagram I/O with ancillary data, epoll with nanoseconds, process and
+// thread controls. No state, no policy, no allocation. Everything that can fail returns -errno instead of setting errno.
+//
+// No feature macro is defined here (it would clash with other C modules): structures of the kernel's ABI are declared
+// anew, and CLinuxIO.c asserts that they are laid out like the system's.
 #pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+// MARK: Datagrams
+
+/// `struct iovec`.
+struct lio_buffer {
+    void *base;
+    size_t byte_count;
+};
+
+/// `struct mmsghdr`.
+struct lio_message {
+    void *name;
+    uint32_t name_byte_count;
+    struct lio_buffer *buffers;
+    size_t buffer_count;
+    void *control;
+    size_t control_byte_count;
+    int32_t flags;
+    int32_t reserved0;
+    /// Bytes received or sent; set by the kernel.
+    uint32_t byte_count;
+    uint32_t reserved1;
+};
+
+/// Room for a `struct sockaddr_in` or `sockaddr_in6`.
+struct lio_name {
+    uint64_t words[4];
+};
+
+/// Room for every control message that is read or written here.
+struct lio_control {
+    uint64_t words[16];
+};
+
+/// What the control messages of a received datagram said.
+struct lio_ancillary {
+    /// The local address it came to: IPv6 in two big-endian halves, IPv4 mapped. Both 0 when it was not told.
+    uint64_t local_high;
+    uint64_t local_low;
+    int32_t interface_index;
+    /// The socket's count of datagrams that the kernel dropped for want of buffer space (wraps); -1 when not told.
+    int64_t receive_overflow_count;
+};
+
+/// recvmmsg without waiting. Returns the count of datagrams, or -errno (-EAGAIN: none queued).
+int lio_receive(int fd, struct lio_message *messages, unsigned count);
+/// sendmmsg without waiting. Returns the count of messages taken (at least 1), or -errno for the first of them.
+int lio_send(int fd, struct lio_message *messages, unsigned count);
+/// Whether the datagram was longer than its buffer.
+int lio_is_truncated(const struct lio_message *message);
+/// Reads a source address. Returns 0, or -EAFNOSUPPORT for another family than IPv4 or IPv6.
+int lio_read_name(const struct lio_message *message, uint64_t *high, uint64_t *low, uint16_t *port);
+/// Writes a socket address and returns its byte count: IPv4 when `is_ipv4`, else IPv6.
+uint32_t lio_write_name(struct lio_name *name, int is_ipv4, uint64_t high, uint64_t low, uint16_t port);
+/// Walks the control messages of a received datagram.
+void lio_read_ancillary(struct lio_message *message, struct lio_ancillary *ancillary);
+/// Writes the control messages of a datagram to send into `control` and returns their byte count (0: none).
+/// `with_source`: send from (high, low), through `interface_index` unless 0. `segment_byte_count`: UDP_SEGMENT unless 0.
+size_t lio_write_ancillary(
+    struct lio_control *control, int is_ipv4, int with_source, uint64_t high, uint64_t low, int32_t interface_index,
+    uint16_t segment_byte_count);
+
+/// A non-blocking, close-on-exec UDP socket (IPv6 only, where not `is_ipv4`) that tells its receive overflow, and the
+/// local address of each datagram when `with_local_address`. Returns the descriptor or -errno.
+int lio_udp_socket(int is_ipv4, int with_local_address);
+/// Asks for kernel buffers of this size, over the system's limit where permitted. Returns 0 or -errno.
+int lio_set_buffers(int fd, int receive_byte_count, int send_byte_count);
+int lio_bind(int fd, int is_ipv4, uint64_t high, uint64_t low, uint16_t port);
+/// The port that a socket is bound to, or -errno.
+int lio_bound_port(int fd);
+
+// MARK: Unix sockets
+
+/// Non-blocking, close-on-exec stream sockets. Return a descriptor or -errno; -ENAMETOOLONG: the path exceeds 107 bytes.
+/// The listener's file is made with mode 0600.
+int lio_unix_listen(const char *path, int backlog);
+int lio_unix_connect(const char *path);
+int lio_unix_accept(int fd);
+/// Process and user at the other end of a Unix socket. Returns 0 or -errno.
+int lio_unix_peer(int fd, int32_t *process_id, uint32_t *user_id);
+/// send without waiting and without SIGPIPE; recv without waiting. Return a byte count or -errno (0 from recv: closed).
+int64_t lio_stream_send(int fd, const void *bytes, size_t byte_count);
+int64_t lio_stream_receive(int fd, void *bytes, size_t byte_count);
+
+// MARK: Waiting
+
+enum { LIO_READABLE = 1, LIO_WRITABLE = 2, LIO_HUNG_UP = 4 };
+
+struct lio_event {
+    uint64_t token;
+    uint32_t ready;
+    uint32_t reserved;
+};
+
+int lio_epoll_create(void);
+/// `interest`: LIO_READABLE | LIO_WRITABLE, level-triggered. Return 0 or -errno.
+int lio_epoll_add(int epoll, int fd, uint64_t token, uint32_t interest);
+int lio_epoll_modify(int epoll, int fd, uint64_t token, uint32_t interest);
+int lio_epoll_remove(int epoll, int fd);
+/// Waits for at most `timeout_ns` (negative: for ever). `capacity` ≤ 64. Returns the count of events, or -errno.
+int lio_epoll_wait(int epoll, struct lio_event *events, int capacity, int64_t timeout_ns);
+int lio_eventfd(void);
+/// Adds 1; a counter that is full is as good. Returns 0 or -errno.
+int lio_eventfd_signal(int fd);
+/// Takes the count (0 when none). Returns it, or -errno.
+int64_t lio_eventfd_take(int fd);
+
+// MARK: Processes, threads, clocks
+
+/// Blocks the signals in the calling thread (and the threads it will start) and returns a descriptor that tells them.
+int lio_signalfd(const int32_t *signals, int count);
+/// The next signal number, 0 when none is pending, or -errno.
+int lio_signalfd_take(int fd);
+int lio_pidfd_open(int32_t process_id);
+/// Reaps a child without waiting. Returns 1 with its wait status, 0 while it runs, or -errno (-ECHILD: not a child).
+int lio_reap(int32_t process_id, int32_t *status);
+/// Starts `path` in a session of its own with all signals at their defaults, standard input from /dev/null, standard
+/// output and error to `output_fd`. Returns the process id, or -errno.
+int lio_spawn_session(const char *path, char *const *arguments, char *const *environment, int output_fd);
+/// Names the calling thread; 15 bytes are kept.
+void lio_set_thread_name(const char *name);
+/// Pins the calling thread to a CPU. Returns 0 or -errno.
+int lio_set_thread_cpu(int cpu);
+/// No core dumps and no ptrace by others: memory holds keys. Returns 0 or -errno.
+int lio_forbid_dumps(void);
+/// An exclusive lock on an open file, without waiting. Returns 0 or -errno (-EWOULDBLOCK: somebody has it).
+int lio_lock_file(int fd);
+/// CLOCK_BOOTTIME in nanoseconds.
+int64_t lio_boottime_ns(void);
+/// CPU time of the calling thread in nanoseconds.
+int64_t lio_thread_cpu_ns(void);

@@ -1,0 +1,66 @@
+import Glibc
+
+// What may go wrong when a datagram is sent. None of it ends anything: UDP may lose packets anyway.
+
+/// Kinds of send error, as operators see them in the metrics.
+package enum SendErrorKind: Int, CaseIterable, Sendable {
+    /// The socket's buffer is full (EAGAIN).
+    case bufferFull
+    /// The device's queue is full or the kernel is out of memory (ENOBUFS, ENOMEM).
+    case noMemory
+    /// A firewall rule forbids it (EPERM, EACCES).
+    case forbidden
+    /// An ICMP answer to an earlier datagram (ECONNREFUSED).
+    case refused
+    /// No way to the receiver (ENETUNREACH, EHOSTUNREACH, ENETDOWN, EHOSTDOWN, EADDRNOTAVAIL).
+    case unreachable
+    /// Longer than the path's MTU (EMSGSIZE).
+    case tooLong
+    /// No socket of the receiver's family.
+    case noSocket
+    /// Anything else.
+    case other
+
+    package init(_ code: Int32) {
+        switch code {
+        case EAGAIN: self = .bufferFull
+        case ENOBUFS, ENOMEM: self = .noMemory
+        case EPERM, EACCES: self = .forbidden
+        case ECONNREFUSED: self = .refused
+        case ENETUNREACH, EHOSTUNREACH, ENETDOWN, EHOSTDOWN, EADDRNOTAVAIL: self = .unreachable
+        case EMSGSIZE: self = .tooLong
+        default: self = .other
+        }
+    }
+
+    /// The metric's label.
+    package var name: String {
+        switch self {
+        case .bufferFull: "buffer-full"
+        case .noMemory: "no-memory"
+        case .forbidden: "forbidden"
+        case .refused: "refused"
+        case .unreachable: "unreachable"
+        case .tooLong: "too-long"
+        case .noSocket: "no-socket"
+        case .other: "other"
+        }
+    }
+}
+
+/// Datagrams that were not sent, by kind. One thread.
+package final class SendErrorCounters {
+    private let counts: UnsafeMutablePointer<UInt64>
+
+    package init() {
+        counts = .allocate(capacity: SendErrorKind.allCases.count)
+        counts.initialize(repeating: 0, count: SendErrorKind.allCases.count)
+    }
+
+    deinit { counts.deallocate() }
+
+    package subscript(kind: SendErrorKind) -> UInt64 { counts[kind.rawValue] }
+    package var total: UInt64 { SendErrorKind.allCases.reduce(0) { $0 + self[$1] } }
+
+    func count(_ kind: SendErrorKind, times: Int = 1) { counts[kind.rawValue] &+= UInt64(times) }
+}
