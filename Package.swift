@@ -62,7 +62,7 @@ let package = Package(
         // Tests.
         .target(name: "CMallocCount", path: "Tests/CMallocCount", cSettings: cSettings),
         .testTarget(
-            name: "RTPCoreTests", dependencies: ["RTPCore", "RelayTesting", "COpus"],
+            name: "RTPCoreTests", dependencies: ["RTPCore", "RelayTesting", "COpenSSL", "COpus"],
             swiftSettings: common),
         .testTarget(
             name: "RelayCoreTests",
