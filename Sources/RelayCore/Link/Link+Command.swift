@@ -1,0 +1,151 @@
+import RTPCore
+
+// Bytes of `WorkerCommand`: a number, then the fields in the order of the type.
+
+private enum CommandNumber: UInt8 { case create = 1, join, remove, restartICE, adopted, shutDown }
+
+extension LinkWriter {
+    mutating func append(_ command: WorkerCommand) {
+        switch command {
+        case .create(let configuration):
+            append(CommandNumber.create.rawValue)
+            append(configuration)
+        case .join(let participant):
+            append(CommandNumber.join.rawValue)
+            append(participant.value)
+        case .remove(let participant):
+            append(CommandNumber.remove.rawValue)
+            append(participant.value)
+        case .restartICE(let participant, let local, let remote):
+            append(CommandNumber.restartICE.rawValue)
+            append(participant.value)
+            append(local)
+            append(remote)
+        case .adopted: append(CommandNumber.adopted.rawValue)
+        case .shutDown: append(CommandNumber.shutDown.rawValue)
+        }
+    }
+
+    private mutating func append(_ credentials: ICECredentials) {
+        append(credentials.ufrag)
+        append(credentials.password)
+    }
+
+    private mutating func append(_ configuration: TransportConfiguration) {
+        append(configuration.participant.value)
+        append(configuration.room.value)
+        append(configuration.isPeerRoom)
+        append(configuration.joinsWhenReady)
+        append(configuration.localICE)
+        append(configuration.remoteICE)
+        append(list: configuration.fingerprints) { writer, fingerprint in
+            writer.append(fingerprint.algorithm.rawValue)
+            writer.append(fingerprint.bytes)
+        }
+        append(list: configuration.sections) { writer, section in writer.append(section) }
+    }
+
+    private mutating func append(_ section: MediaSection) {
+        append(UInt32(section.index))
+        append(section.mid)
+        append(section.kind.rawValue)
+        append(section.codec.rawValue)
+        append(section.payloadType)
+        append(optional: section.rtxPayloadType)
+        append(section.clientSends)
+        append(section.clientReceives)
+        for kind in HeaderExtensionKind.allCases { append(section.extensions[kind]) }
+        append(section.feedback.rawValue)
+        append(list: section.signalledSSRCs) { $0.append($1) }
+        append(list: section.signalledRTXSSRCs) { $0.append($1) }
+        append(section.sendSSRC)
+        append(section.sendRTXSSRC)
+    }
+}
+
+extension LinkReader {
+    mutating func command() throws(LinkRefusal) -> WorkerCommand {
+        let number: CommandNumber = try choice("command")
+        switch number {
+        case .create: return .create(try configuration())
+        case .join: return .join(try participant())
+        case .remove: return .remove(try participant())
+        case .restartICE:
+            let participant = try participant()
+            let local = try credentials()
+            return .restartICE(participant, local: local, remote: try credentials())
+        case .adopted: return .adopted
+        case .shutDown: return .shutDown
+        }
+    }
+
+    mutating func participant() throws(LinkRefusal) -> ParticipantHandle {
+        let value: UInt64 = try integer()
+        guard value != 0 else { throw .badValue("participant") }
+        return ParticipantHandle(value)
+    }
+
+    mutating func room() throws(LinkRefusal) -> RoomHandle {
+        let value: UInt64 = try integer()
+        guard value != 0 else { throw .badValue("room") }
+        return RoomHandle(value)
+    }
+
+    private mutating func credentials() throws(LinkRefusal) -> ICECredentials {
+        let ufrag = try string("ufrag")
+        return ICECredentials(ufrag: ufrag, password: try string("password"))
+    }
+
+    private mutating func configuration() throws(LinkRefusal) -> TransportConfiguration {
+        TransportConfiguration(
+            participant: try participant(), room: try room(), isPeerRoom: try bool("peer room"),
+            joinsWhenReady: try bool("joins when ready"), localICE: try credentials(),
+            remoteICE: try credentials(), fingerprints: try fingerprints(),
+            sections: try list(elementByteCount: 40, limit: Limits.sectionsPerTransport, "sections") {
+                (reader) throws(LinkRefusal) in try reader.section()
+            })
+    }
+
+    private mutating func fingerprints() throws(LinkRefusal) -> [CertificateFingerprint] {
+        try list(elementByteCount: 35, limit: 64, "fingerprints") { (reader) throws(LinkRefusal) in
+            let algorithm: FingerprintAlgorithm = try reader.choice("fingerprint algorithm")
+            let bytes = try reader.byteString()
+            let byteCount =
+                switch algorithm {
+                case .sha256: 32
+                case .sha384: 48
+                case .sha512: 64
+                }
+            guard bytes.count == byteCount else { throw .badValue("fingerprint") }
+            return CertificateFingerprint(algorithm: algorithm, bytes: bytes)
+        }
+    }
+
+    private mutating func section() throws(LinkRefusal) -> MediaSection {
+        let index = Int(try integer() as UInt32)
+        let mid = try string("mid")
+        let kind: MediaKind = try choice("media kind")
+        let codec: MediaCodec = try choice("codec")
+        var section = MediaSection(
+            index: index, mid: mid, kind: kind, codec: codec, payloadType: try payloadType(integer()))
+        if let rtx: UInt8 = try optional("RTX payload type") { section.rtxPayloadType = try payloadType(rtx) }
+        section.clientSends = try bool("client sends")
+        section.clientReceives = try bool("client receives")
+        for kind in HeaderExtensionKind.allCases { section.extensions[kind] = try integer() }
+        section.feedback = RTCPFeedback(rawValue: try integer())
+        section.signalledSSRCs = try ssrcs()
+        section.signalledRTXSSRCs = try ssrcs()
+        section.sendSSRC = try integer()
+        section.sendRTXSSRC = try integer()
+        return section
+    }
+
+    private func payloadType(_ value: UInt8) throws(LinkRefusal) -> UInt8 {
+        guard value <= 127 else { throw .badValue("payload type") }
+        return value
+    }
+
+    private mutating func ssrcs() throws(LinkRefusal) -> [UInt32] {
+        try list(elementByteCount: 4, limit: 16_384, "SSRCs") { (reader) throws(LinkRefusal) in try reader.integer() }
+    }
+}

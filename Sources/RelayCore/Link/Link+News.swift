@@ -1,0 +1,150 @@
+import RTPCore
+
+// Bytes of what workers tell: `WorkerNews`, `WorkerHello` and counters.
+
+private enum NewsNumber: UInt8 {
+    case prepared = 1, joined, ended, interrupted, recovered, pathChanged, media, statistics
+}
+
+extension LinkWriter {
+    mutating func append(_ news: WorkerNews) {
+        switch news {
+        case .prepared(let participant, let at): append(.prepared, participant, at)
+        case .joined(let participant, let at): append(.joined, participant, at)
+        case .ended(let participant, let end, let at, let statistics):
+            append(.ended, participant, at)
+            append(end.rawValue)
+            append(statistics)
+        case .interrupted(let participant, let at): append(.interrupted, participant, at)
+        case .recovered(let participant, let at): append(.recovered, participant, at)
+        case .pathChanged(let participant, let at): append(.pathChanged, participant, at)
+        case .media(let participant, let kind, let at):
+            append(.media, participant, at)
+            append(kind.rawValue)
+        case .statistics(let participant, let statistics, let at):
+            append(.statistics, participant, at)
+            append(statistics)
+        }
+    }
+
+    private mutating func append(_ number: NewsNumber, _ participant: ParticipantHandle, _ at: Instant) {
+        append(number.rawValue)
+        append(participant.value)
+        append(at.nanoseconds)
+    }
+
+    private mutating func append(_ statistics: TransportStatistics) {
+        append(statistics.packetsReceived)
+        append(statistics.bytesReceived)
+        append(statistics.packetsLost)
+        append(statistics.packetsSent)
+        append(statistics.bytesSent)
+        append(statistics.roundTripMicroseconds)
+        append(statistics.remoteFractionLost)
+    }
+
+    mutating func append(_ hello: WorkerHello) {
+        append(UInt32(hello.worker.index))
+        append(hello.worker.epoch)
+        append(hello.processID)
+        append(list: hello.endpoint.candidates) { writer, candidate in
+            writer.append(candidate.address)
+            writer.append(candidate.port)
+        }
+        append(hello.endpoint.fingerprint)
+        append(list: hello.transports) { writer, transport in
+            writer.append(transport.participant.value)
+            writer.append(transport.room.value)
+            writer.append(transport.phase.rawValue)
+            writer.append(transport.isInterrupted)
+            writer.append(transport.since.nanoseconds)
+        }
+        append(list: hello.news) { $0.append($1) }
+    }
+
+    mutating func append(_ counters: [WorkerCounter]) {
+        append(list: counters) { writer, counter in
+            writer.append(counter.name)
+            writer.append(counter.label)
+            writer.append(counter.value)
+        }
+    }
+}
+
+extension LinkReader {
+    mutating func news() throws(LinkRefusal) -> WorkerNews {
+        let number: NewsNumber = try choice("news")
+        let participant = try participant()
+        let at = try instant()
+        switch number {
+        case .prepared: return .prepared(participant, at: at)
+        case .joined: return .joined(participant, at: at)
+        case .ended:
+            let end: TransportEnd = try choice("end")
+            return .ended(participant, end, at: at, try statistics())
+        case .interrupted: return .interrupted(participant, at: at)
+        case .recovered: return .recovered(participant, at: at)
+        case .pathChanged: return .pathChanged(participant, at: at)
+        case .media: return .media(participant, try choice("media kind"), at: at)
+        case .statistics: return .statistics(participant, try statistics(), at: at)
+        }
+    }
+
+    /// An instant from 0 up to the distant future: anything else would trap in later arithmetic.
+    private mutating func instant() throws(LinkRefusal) -> Instant {
+        let nanoseconds: Int64 = try integer()
+        guard nanoseconds >= 0, nanoseconds <= Instant.distantFuture.nanoseconds else { throw .badValue("instant") }
+        return Instant(nanoseconds: nanoseconds)
+    }
+
+    private mutating func statistics() throws(LinkRefusal) -> TransportStatistics {
+        var statistics = TransportStatistics()
+        statistics.packetsReceived = try integer()
+        statistics.bytesReceived = try integer()
+        statistics.packetsLost = try integer()
+        statistics.packetsSent = try integer()
+        statistics.bytesSent = try integer()
+        statistics.roundTripMicroseconds = try integer()
+        statistics.remoteFractionLost = try integer()
+        return statistics
+    }
+
+    mutating func hello() throws(LinkRefusal) -> WorkerHello {
+        let index = Int(try integer() as UInt32)
+        guard index < 1_024 else { throw .badValue("worker index") }
+        let worker = WorkerID(index: index, epoch: try integer())
+        let processID: Int32 = try integer()
+        guard processID > 0 else { throw .badValue("process id") }
+        let candidates = try list(elementByteCount: 4, limit: 64, "candidates") {
+            (reader) throws(LinkRefusal) -> WorkerEndpoint.Candidate in
+            let address = try reader.string("address")
+            return WorkerEndpoint.Candidate(address: address, port: try reader.integer())
+        }
+        let fingerprint = try byteString()
+        guard fingerprint.count == 32 else { throw .badValue("fingerprint") }
+        let transports = try list(elementByteCount: 26, limit: 1 << 20, "transports") {
+            (reader) throws(LinkRefusal) in try reader.snapshot()
+        }
+        let news = try list(elementByteCount: 17, limit: 1 << 20, "news") {
+            (reader) throws(LinkRefusal) in try reader.news()
+        }
+        return WorkerHello(
+            worker: worker, processID: processID,
+            endpoint: WorkerEndpoint(candidates: candidates, fingerprint: fingerprint), transports: transports,
+            news: news)
+    }
+
+    private mutating func snapshot() throws(LinkRefusal) -> TransportSnapshot {
+        TransportSnapshot(
+            participant: try participant(), room: try room(), phase: try choice("phase"),
+            isInterrupted: try bool("interrupted"), since: try instant())
+    }
+
+    mutating func counters() throws(LinkRefusal) -> [WorkerCounter] {
+        try list(elementByteCount: 12, limit: 4_096, "counters") { (reader) throws(LinkRefusal) in
+            let name = try reader.string("counter name")
+            let label = try reader.string("counter label")
+            return WorkerCounter(name, label: label, try reader.integer())
+        }
+    }
+}

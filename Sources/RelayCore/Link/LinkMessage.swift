@@ -1,0 +1,107 @@
+import RTPCore
+
+// The link between control and a worker, as bytes: what the messages are and how long they may be. A connection carries
+// frames, each a 32-bit big-endian byte count and then that many bytes: version, kind, fields. Both ends are ours and run as
+// one user; still nothing that arrives traps or allocates beyond the bounds below.
+
+/// One message of the link. Commands go from control to a worker, all others from a worker to control.
+public enum LinkMessage: Hashable, Sendable {
+    case command(WorkerCommand)
+    /// The first message of a worker on a connection, and only that.
+    case hello(WorkerHello)
+    case news(WorkerNews)
+    /// Every 2 s: the worker's counters since it started, by metric name.
+    case counters([WorkerCounter])
+}
+
+/// One value of a worker for the metrics. The label tells apart what shares a name (`drops`, `stun-malformed`).
+public struct WorkerCounter: Hashable, Sendable {
+    public var name: String
+    /// Empty when the name stands for itself.
+    public var label: String
+    public var value: UInt64
+    public init(_ name: String, label: String = "", _ value: UInt64) {
+        self.name = name
+        self.label = label
+        self.value = value
+    }
+}
+
+/// Why bytes are no message. The connection that brought them is closed.
+public enum LinkRefusal: Error, Hashable, Sendable {
+    /// The fields end before their message does.
+    case truncated
+    /// Bytes follow the last field.
+    case trailingBytes(Int)
+    case unknownVersion(UInt8)
+    case unknownKind(UInt8)
+    /// The frame names more bytes than its kind may have.
+    case tooLong(Int)
+    /// A field has a value that it cannot have; its name.
+    case badValue(String)
+}
+
+/// Numbers of the link's format.
+public enum LinkFormat {
+    /// Raised with every change of the bytes: control and workers of different builds then refuse each other.
+    public static let version: UInt8 = 1
+    /// A frame's length field, and version and kind behind it.
+    static let lengthByteCount = 4
+    static let headByteCount = 2
+    /// Every message but a hello, without the length field. A transport with 64 m-lines needs about 12 KiB.
+    public static let messageByteCount = 64 << 10
+    /// A hello carries up to 10,000 news of at most 70 bytes and a snapshot of 26 bytes per transport.
+    public static let helloByteCount = 16 << 20
+
+    enum Kind: UInt8 { case command = 1, hello, news, counters }
+
+    static func limit(ofKind kind: UInt8) -> Int {
+        kind == Kind.hello.rawValue ? helloByteCount : messageByteCount
+    }
+}
+
+extension LinkMessage {
+    /// The whole frame, length included.
+    /// - Precondition: the message obeys the format's limits (bounded by `Limits` long before).
+    public func encoded() -> [UInt8] {
+        var writer = LinkWriter()
+        writer.append(UInt32(0))
+        writer.append(LinkFormat.version)
+        let kind: LinkFormat.Kind =
+            switch self {
+            case .command: .command
+            case .hello: .hello
+            case .news: .news
+            case .counters: .counters
+            }
+        writer.append(kind.rawValue)
+        switch self {
+        case .command(let command): writer.append(command)
+        case .hello(let hello): writer.append(hello)
+        case .news(let news): writer.append(news)
+        case .counters(let counters): writer.append(counters)
+        }
+        let byteCount = writer.bytes.count - LinkFormat.lengthByteCount
+        precondition(
+            byteCount <= LinkFormat.limit(ofKind: kind.rawValue), "a link message of \(byteCount) bytes")
+        writer.overwriteLength(byteCount)
+        return writer.bytes
+    }
+
+    /// Reads one frame's bytes behind the length field.
+    public init(decoding bytes: ArraySlice<UInt8>) throws(LinkRefusal) {
+        var reader = LinkReader(bytes)
+        let version: UInt8 = try reader.integer()
+        guard version == LinkFormat.version else { throw .unknownVersion(version) }
+        let number: UInt8 = try reader.integer()
+        guard let kind = LinkFormat.Kind(rawValue: number) else { throw .unknownKind(number) }
+        guard bytes.count <= LinkFormat.limit(ofKind: number) else { throw .tooLong(bytes.count) }
+        switch kind {
+        case .command: self = .command(try reader.command())
+        case .hello: self = .hello(try reader.hello())
+        case .news: self = .news(try reader.news())
+        case .counters: self = .counters(try reader.counters())
+        }
+        try reader.finish()
+    }
+}

@@ -1,0 +1,311 @@
+import RTPCore
+import RelayCore
+import Testing
+
+/// Draws values of the link's types; one seed gives one sequence.
+private struct LinkValues {
+    var random: RandomSource
+
+    init(seed: UInt64) { random = .seeded(seed) }
+
+    mutating func bool() -> Bool { Bool.random(using: &random) }
+    mutating func integer<Integer: FixedWidthInteger>(_ type: Integer.Type = Integer.self) -> Integer {
+        Integer.random(in: Integer.min...Integer.max, using: &random)
+    }
+    mutating func count(_ limit: Int) -> Int { Int.random(in: 0...limit, using: &random) }
+    mutating func handle() -> ParticipantHandle { ParticipantHandle(UInt64.random(in: 1...UInt64.max, using: &random)) }
+    mutating func instant() -> Instant {
+        Instant(nanoseconds: Int64.random(in: 0...Instant.distantFuture.nanoseconds, using: &random))
+    }
+    mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in integer() } }
+    mutating func text(_ limit: Int) -> String {
+        String((0..<count(limit)).map { _ in "aZ9+/é€ \u{1F600}\r\n".randomElement(using: &random) ?? "x" })
+    }
+    mutating func pick<Value: CaseIterable>(_ type: Value.Type) -> Value where Value.AllCases == [Value] {
+        Value.allCases[count(Value.allCases.count - 1)]
+    }
+    mutating func credentials() -> ICECredentials { ICECredentials(ufrag: text(20), password: text(40)) }
+
+    mutating func section() -> MediaSection {
+        var section = MediaSection(
+            index: Int(integer(UInt32.self)), mid: text(16), kind: pick(MediaKind.self), codec: pick(MediaCodec.self),
+            payloadType: integer(UInt8.self) & 127)
+        section.rtxPayloadType = bool() ? integer(UInt8.self) & 127 : nil
+        section.clientSends = bool()
+        section.clientReceives = bool()
+        for kind in HeaderExtensionKind.allCases { section.extensions[kind] = integer() }
+        section.feedback = RTCPFeedback(rawValue: integer())
+        section.signalledSSRCs = (0..<count(4)).map { _ in integer() }
+        section.signalledRTXSSRCs = (0..<count(4)).map { _ in integer() }
+        section.sendSSRC = integer()
+        section.sendRTXSSRC = integer()
+        return section
+    }
+
+    mutating func fingerprint() -> CertificateFingerprint {
+        switch count(2) {
+        case 0: CertificateFingerprint(algorithm: .sha256, bytes: bytes(32))
+        case 1: CertificateFingerprint(algorithm: .sha384, bytes: bytes(48))
+        default: CertificateFingerprint(algorithm: .sha512, bytes: bytes(64))
+        }
+    }
+
+    mutating func command() -> WorkerCommand {
+        switch count(5) {
+        case 0:
+            .create(
+                TransportConfiguration(
+                    participant: handle(), room: RoomHandle(handle().value), isPeerRoom: bool(), joinsWhenReady: bool(),
+                    localICE: credentials(), remoteICE: credentials(),
+                    fingerprints: (0...count(3)).map { _ in fingerprint() },
+                    sections: (0..<count(6)).map { _ in section() }))
+        case 1: .join(handle())
+        case 2: .remove(handle())
+        case 3: .restartICE(handle(), local: credentials(), remote: credentials())
+        case 4: .adopted
+        default: .shutDown
+        }
+    }
+
+    mutating func statistics() -> TransportStatistics {
+        var statistics = TransportStatistics()
+        statistics.packetsReceived = integer()
+        statistics.bytesReceived = integer()
+        statistics.packetsLost = integer()
+        statistics.packetsSent = integer()
+        statistics.bytesSent = integer()
+        statistics.roundTripMicroseconds = integer()
+        statistics.remoteFractionLost = integer()
+        return statistics
+    }
+
+    mutating func news() -> WorkerNews {
+        switch count(7) {
+        case 0: .prepared(handle(), at: instant())
+        case 1: .joined(handle(), at: instant())
+        case 2: .ended(handle(), TransportEnd(rawValue: UInt8(count(5))) ?? .closed, at: instant(), statistics())
+        case 3: .interrupted(handle(), at: instant())
+        case 4: .recovered(handle(), at: instant())
+        case 5: .pathChanged(handle(), at: instant())
+        case 6: .media(handle(), pick(MediaKind.self), at: instant())
+        default: .statistics(handle(), statistics(), at: instant())
+        }
+    }
+
+    mutating func hello() -> WorkerHello {
+        WorkerHello(
+            worker: WorkerID(index: count(1_023), epoch: integer()),
+            processID: Int32.random(in: 1...Int32.max, using: &random),
+            endpoint: WorkerEndpoint(
+                candidates: (0..<count(3)).map { _ in .init(address: text(40), port: integer()) },
+                fingerprint: bytes(32)),
+            transports: (0..<count(4)).map { _ in
+                TransportSnapshot(
+                    participant: handle(), room: RoomHandle(handle().value),
+                    phase: TransportPhase(rawValue: UInt8(count(2))) ?? .joined, isInterrupted: bool(), since: instant())
+            }, news: (0..<count(5)).map { _ in news() })
+    }
+
+    mutating func message() -> LinkMessage {
+        switch count(3) {
+        case 0: .command(command())
+        case 1: .hello(hello())
+        case 2: .news(news())
+        default: .counters((0..<count(6)).map { _ in WorkerCounter(text(30), label: text(30), integer()) })
+        }
+    }
+}
+
+/// What decoding the frame `bytes` gives, without its length field.
+private func decode(_ bytes: [UInt8]) throws(LinkRefusal) -> LinkMessage {
+    try LinkMessage(decoding: bytes.dropFirst(4))
+}
+
+/// All messages that `framer` has, and the refusal that ended them.
+private func drain(_ framer: inout LinkFramer) -> (messages: [LinkMessage], refusal: LinkRefusal?) {
+    var messages: [LinkMessage] = []
+    do throws(LinkRefusal) {
+        while let message = try framer.next() { messages.append(message) }
+        return (messages, nil)
+    } catch {
+        return (messages, error)
+    }
+}
+
+private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
+    bytes.withUnsafeBytes { framer.append($0) }
+}
+
+@Suite struct LinkTests {
+    @Test("every message comes back as it was", arguments: [1, 2, 3, 4] as [UInt64])
+    func roundTrip(seed: UInt64) throws {
+        var values = LinkValues(seed: seed)
+        for _ in 0..<300 {
+            let message = values.message()
+            #expect(try decode(message.encoded()) == message)
+        }
+    }
+
+    @Test("every case of command, news and end occurs among the random messages")
+    func coverage() {
+        var values = LinkValues(seed: 9)
+        var seen = Set<UInt16>()
+        for _ in 0..<2_000 {
+            let bytes = values.message().encoded()
+            if bytes[5] != 2, bytes[5] != 4 { seen.insert(UInt16(bytes[5]) << 8 | UInt16(bytes[6])) }
+        }
+        #expect(seen.count == 6 + 8)
+    }
+
+    @Test("no prefix of a message is a message", arguments: [11, 12, 13] as [UInt64])
+    func prefixes(seed: UInt64) {
+        var values = LinkValues(seed: seed)
+        for _ in 0..<40 {
+            let bytes = values.message().encoded()
+            for count in 4..<bytes.count {
+                #expect(throws: LinkRefusal.self) { try decode(Array(bytes.prefix(count))) }
+            }
+        }
+    }
+
+    @Test("a changed byte gives a message or a refusal, never a trap", arguments: [21, 22, 23] as [UInt64])
+    func flips(seed: UInt64) {
+        var values = LinkValues(seed: seed)
+        var refusals = 0
+        for _ in 0..<60 {
+            let bytes = values.message().encoded()
+            for index in 4..<bytes.count {
+                var changed = bytes
+                changed[index] ^= UInt8.random(in: 1...255, using: &values.random)
+                if let message = try? decode(changed) {
+                    // What was understood can be said again.
+                    #expect((try? decode(message.encoded())) == message)
+                } else {
+                    refusals += 1
+                }
+            }
+        }
+        #expect(refusals > 0)
+    }
+
+    @Test("random bytes never trap", arguments: [31, 32] as [UInt64])
+    func noise(seed: UInt64) {
+        var values = LinkValues(seed: seed)
+        var understood = 0
+        for _ in 0..<20_000 {
+            let bytes = [LinkFormat.version, UInt8(values.count(5))] + values.bytes(values.count(64))
+            if (try? LinkMessage(decoding: bytes[...])) != nil { understood += 1 }
+        }
+        #expect(understood < 20_000)
+    }
+
+    @Test("bytes behind the last field are refused")
+    func trailingBytes() {
+        let bytes = LinkMessage.command(.adopted).encoded() + [0]
+        #expect(throws: LinkRefusal.trailingBytes(1)) { try decode(bytes) }
+    }
+
+    @Test("another version is refused by its number")
+    func otherVersion() {
+        var bytes = LinkMessage.command(.adopted).encoded()
+        bytes[4] = 9
+        #expect(throws: LinkRefusal.unknownVersion(9)) { try decode(bytes) }
+    }
+
+    @Test("an unknown kind is refused by its number")
+    func unknownKind() {
+        var bytes = LinkMessage.command(.adopted).encoded()
+        bytes[5] = 77
+        #expect(throws: LinkRefusal.unknownKind(77)) { try decode(bytes) }
+    }
+
+    @Test("handle 0 is refused")
+    func handleZero() {
+        let bytes = LinkMessage.command(.join(ParticipantHandle(1))).encoded().dropLast() + [0]
+        #expect(throws: LinkRefusal.badValue("participant")) { try decode(Array(bytes)) }
+    }
+
+    @Test("an instant before boot is refused")
+    func negativeInstant() {
+        var bytes = LinkMessage.news(.joined(ParticipantHandle(1), at: Instant(nanoseconds: 5))).encoded()
+        bytes[bytes.count - 8] = 0x80
+        #expect(throws: LinkRefusal.badValue("instant")) { try decode(bytes) }
+    }
+
+    @Test("a list that names more elements than bytes follow is refused before anything is reserved")
+    func listBomb() {
+        var bytes = LinkMessage.counters([]).encoded()
+        bytes.replaceSubrange(6..<10, with: [0, 0, 0x0F, 0xFF])
+        #expect(throws: LinkRefusal.truncated) { try decode(bytes) }
+    }
+
+    @Test("messages cut into pieces of any size come out whole and in order", arguments: [1, 2, 7, 100, 5_000])
+    func framing(pieceByteCount: Int) {
+        var values = LinkValues(seed: 41)
+        let messages = (0..<50).map { _ in values.message() }
+        var bytes = messages.flatMap { $0.encoded() }[...]
+        var framer = LinkFramer()
+        var received: [LinkMessage] = []
+        while !bytes.isEmpty {
+            append(Array(bytes.prefix(pieceByteCount)), to: &framer)
+            bytes = bytes.dropFirst(pieceByteCount)
+            let (part, refusal) = drain(&framer)
+            #expect(refusal == nil)
+            received += part
+        }
+        #expect(received == messages)
+        #expect(framer.bufferedByteCount == 0)
+    }
+
+    @Test("a frame that is too long for its kind is refused by its head alone")
+    func longFrame() {
+        var framer = LinkFramer()
+        append([0, 1, 0, 1, LinkFormat.version, 1], to: &framer)
+        #expect(drain(&framer).refusal == .tooLong(65_537))
+    }
+
+    @Test("a hello may be longer than other messages, up to its own bound")
+    func longHello() {
+        var framer = LinkFramer()
+        append([0x00, 0x80, 0, 0, LinkFormat.version, 2], to: &framer)
+        #expect(drain(&framer).refusal == nil)
+        var other = LinkFramer()
+        append([0x01, 0x00, 0, 1, LinkFormat.version, 2], to: &other)
+        #expect(drain(&other).refusal == .tooLong(16_777_217))
+    }
+
+    @Test("a frame shorter than its head is refused")
+    func shortFrame() {
+        var framer = LinkFramer()
+        append([0, 0, 0, 1, LinkFormat.version, 1], to: &framer)
+        #expect(drain(&framer).refusal == .truncated)
+    }
+
+    @Test("a hello with 10,000 kept news and 5,000 transports fits")
+    func largestHello() throws {
+        var values = LinkValues(seed: 51)
+        var hello = values.hello()
+        hello.news = (0..<10_000).map { _ in .ended(values.handle(), .closed, at: values.instant(), values.statistics()) }
+        hello.transports = (0..<5_000).map { _ in
+            TransportSnapshot(
+                participant: values.handle(), room: RoomHandle(1), phase: .joined, isInterrupted: false, since: values.instant())
+        }
+        var framer = LinkFramer()
+        append(LinkMessage.hello(hello).encoded(), to: &framer)
+        #expect(drain(&framer).messages == [.hello(hello)])
+    }
+
+    @Test("a transport of the largest kind fits into a command")
+    func largestCommand() throws {
+        var values = LinkValues(seed: 61)
+        let section = values.section()
+        let command = WorkerCommand.create(
+            TransportConfiguration(
+                participant: values.handle(), room: RoomHandle(2), isPeerRoom: false, joinsWhenReady: true,
+                localICE: values.credentials(), remoteICE: values.credentials(), fingerprints: [values.fingerprint()],
+                sections: (0..<Limits.sectionsPerTransport).map { _ in section }))
+        let bytes = LinkMessage.command(command).encoded()
+        #expect(bytes.count < LinkFormat.messageByteCount)
+        #expect(try decode(bytes) == .command(command))
+    }
+}
