@@ -1,5 +1,5 @@
-// AES-128-GCM and AES-128-CTR by OpenSSL's EVP: contexts are made once per key and only get a new IV per packet, ciphers
-// are fetched once per process.
+// AES-128-GCM and AES-128-CTR by OpenSSL's EVP: contexts are made once per key and only get a new IV per
+// packet, ciphers are fetched once per process.
 #include <openssl/core_names.h>
 #include <openssl/params.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// AES-128-GCM by Intel ipsec-mb. The library is opened at run time, so that a host without it still starts; only its
-// header is needed to build, and without that (or off x86-64) the back end reports itself absent.
+// AES-128-GCM by Intel ipsec-mb. The library is opened at run time, so that a host without it still starts;
+// only its header is needed to build, and without that (or off x86-64) the back end reports itself absent.
 #define _GNU_SOURCE
 #include "Internal.h"
 

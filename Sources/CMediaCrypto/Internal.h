@@ -6,7 +6,8 @@
 
 #define MC_GCM_SCHEDULE_BYTES 1008
 
-// Key material of one GCM key. ipsec-mb wants its schedule at a multiple of 64 bytes; EVP keeps its own context.
+// Key material of one GCM key. ipsec-mb wants its schedule at a multiple of 64 bytes; EVP keeps its own
+// context.
 struct mc_gcm_key {
     union {
         uint8_t schedule[MC_GCM_SCHEDULE_BYTES];
@@ -55,6 +56,6 @@ void mc_evp_ctr_crypt(
 EVP_CIPHER_CTX *mc_evp_scratch_gcm(void);
 EVP_CIPHER_CTX *mc_evp_scratch_ctr(void);
 
-// Stops the process: a call into the crypto library failed that cannot fail with valid arguments (memory is out, or the
-// program is broken). Going on would send or accept bytes that nobody protected.
+// Stops the process: a call into the crypto library failed that cannot fail with valid arguments (memory is
+// out, or the program is broken). Going on would send or accept bytes that nobody protected.
 _Noreturn void mc_broken(const char *what);

@@ -1,5 +1,6 @@
-// Counter mode with HMAC-SHA1, the SRTP key derivation, HMACs and constant-time helpers. SHA contexts are used directly:
-// OpenSSL 3 deprecates them in favour of EVP_MAC, which costs three times as much for a short packet and allocates.
+// Counter mode with HMAC-SHA1, the SRTP key derivation, HMACs and constant-time helpers. SHA contexts are
+// used directly: OpenSSL 3 deprecates them in favour of EVP_MAC, which costs three times as much for a short
+// packet and allocates.
 #define OPENSSL_SUPPRESS_DEPRECATED 1
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
@@ -87,7 +88,8 @@ void mc_cm_crypt_raw(
 }
 
 void mc_srtp_kdf(
-    const uint8_t *master_key, const uint8_t *salt, size_t salt_count, uint8_t label, uint8_t *out, size_t count) {
+    const uint8_t *master_key, const uint8_t *salt, size_t salt_count, uint8_t label, uint8_t *out,
+    size_t count) {
     if (!mc_backend_available(MC_BACKEND_EVP) || salt_count > 14) mc_broken("SRTP key derivation failed");
     uint8_t iv[16] = {0};
     memcpy(iv, salt, salt_count);

@@ -1,24 +1,16 @@
 import CMediaCrypto
-import Foundation
 import RelayCore
+import RelayTesting
 import Testing
 
 // The SRTP vectors as Swift values, and packets made from a seed.
 
 enum SRTPFixtures {
-    static func list(_ file: String, _ key: String = "cases") -> [[String: Any]] {
-        let url = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .appendingPathComponent("Fixtures/vectors/\(file).json")
-        guard let data = try? Data(contentsOf: url),
-            let root = try? JSONSerialization.jsonObject(with: data) as? [String: Any],
-            let rows = root[key] as? [[String: Any]]
-        else { return [] }
-        return rows
-    }
-
-    static func bytes(_ hex: String) -> [UInt8] {
-        let digits = Array(hex.utf8).compactMap { Character(UnicodeScalar($0)).hexDigitValue }
-        return stride(from: 0, to: digits.count - 1, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+    /// Rows of a list of srtp_packets.json whose profile is one that we negotiate.
+    static func packets(_ list: String, kind: String? = nil) -> [VectorRow] {
+        VectorFile("srtp_packets").rows(list).filter { row in
+            profile(row["profile"].string ?? "") != nil && (kind == nil || row["kind"].string == kind)
+        }
     }
 
     static func profile(_ name: String) -> SRTPProfile? {
@@ -83,10 +75,13 @@ struct SRTPVariant: Sendable, CustomTestStringConvertible {
         let master = SRTPFixtures.masterKey(profile, seed)
         return .create(profile: profile, masterKey: master.key, masterSalt: master.salt, backend: backend)
     }
-    func oracle(_ direction: SRTPOracle.Direction, _ seed: UInt8 = 1, ssrc: UInt32? = nil) throws -> SRTPOracle {
+    func oracle(_ direction: SRTPOracle.Direction, _ seed: UInt8 = 1, ssrc: UInt32? = nil) throws
+        -> SRTPOracle
+    {
         let master = SRTPFixtures.masterKey(profile, seed)
         return try SRTPOracle(
-            profile: profile, masterKey: master.key, masterSalt: master.salt, direction: direction, ssrc: ssrc)
+            profile: profile, masterKey: master.key, masterSalt: master.salt, direction: direction, ssrc: ssrc
+        )
     }
 }
 
@@ -96,12 +91,24 @@ extension SRTPCipher {
         let header = SRTPFixtures.headerByteCount(packet)
         return sealed(
             header: Array(packet.prefix(header)), payload: Array(packet.dropFirst(header)),
-            ssrc: SRTPFixtures.word(packet, 8), index: UInt64(rollover) << 16 | UInt64(SRTPFixtures.number(packet)))
+            ssrc: SRTPFixtures.word(packet, 8),
+            index: UInt64(rollover) << 16 | UInt64(SRTPFixtures.number(packet)))
     }
     func opened(_ packet: [UInt8], rollover: UInt32) -> [UInt8]? {
         guard packet.count >= 12 else { return nil }
         return openedRTP(
             packet, headerByteCount: SRTPFixtures.headerByteCount(packet), ssrc: SRTPFixtures.word(packet, 8),
             index: UInt64(rollover) << 16 | UInt64(SRTPFixtures.number(packet)))
+    }
+}
+
+enum SRTPTestPrimitives {
+    static func derive(_ key: [UInt8], _ salt: [UInt8], label: UInt8, into out: inout [UInt8]) {
+        mc_srtp_kdf(key, salt, salt.count, label, &out, out.count)
+    }
+    static func hmac(_ key: [UInt8], _ data: [UInt8]) -> [UInt8] {
+        var mac = [UInt8](repeating: 0, count: 20)
+        mc_hmac_sha1_segments(key, key.count, data, data.count, nil, 0, nil, 0, &mac)
+        return mac
     }
 }

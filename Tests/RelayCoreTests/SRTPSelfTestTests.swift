@@ -11,8 +11,8 @@ struct SRTPSelfTestTests {
     func openSSL() { #expect(SRTPCipher.Backend.openSSL.isAvailable) }
 
     #if arch(x86_64)
-    @Test("ipsec-mb is found on x86-64, so that the fast back end is what the tests prove")
-    func ipsecMB() { #expect(SRTPCipher.Backend.ipsecMB.isAvailable) }
+        @Test("ipsec-mb is found on x86-64, so that the fast back end is what the tests prove")
+        func ipsecMB() { #expect(SRTPCipher.Backend.ipsecMB.isAvailable) }
     #endif
 
     @Test("a back end that does not exist is not available")

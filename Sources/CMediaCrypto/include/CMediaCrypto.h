@@ -1,5 +1,6 @@
-// The ciphers and MACs of the packet path, for Swift. Owns key schedules and the choice of the AES-GCM back end; refuses
-// every packet format and policy (those are in RelayCore/SRTP). Nothing here allocates per operation.
+// The ciphers and MACs of the packet path, for Swift. Owns key schedules and the choice of the AES-GCM back
+// end; refuses every packet format and policy (those are in RelayCore/SRTP). Nothing here allocates per
+// operation.
 //
 // Threads: `mc_init` and `mc_backend*` from any thread. One key object is used by one thread at a time.
 #pragma once
@@ -13,8 +14,9 @@
 /// Intel ipsec-mb, loaded at run time (x86-64 only).
 #define MC_BACKEND_IPSEC_MB 2
 
-/// Chooses the back end of keys made without naming one: `preference` when it is available and passes its self-test (RFC
-/// 7714 §16.1), else the fastest that does. 0: the fastest. Returns the choice, MC_BACKEND_NONE when even EVP fails.
+/// Chooses the back end of keys made without naming one: `preference` when it is available and passes its
+/// self-test (RFC 7714 §16.1), else the fastest that does. 0: the fastest. Returns the choice,
+/// MC_BACKEND_NONE when even EVP fails.
 int mc_init(int preference);
 /// The chosen back end; chooses the fastest at the first call when `mc_init` was not called.
 int mc_backend(void);
@@ -23,11 +25,13 @@ int mc_backend_available(int backend);
 /// "ipsec-mb", "openssl-evp" or "none": the chosen back end.
 const char *mc_backend_name(void);
 
-// AES-128-GCM, 96-bit IV given as two integers (its first eight bytes and its last four, read big-endian), 16-byte tag.
+// AES-128-GCM, 96-bit IV given as two integers (its first eight bytes and its last four, read big-endian),
+// 16-byte tag.
 
 typedef struct mc_gcm_key mc_gcm_key;
 #define MC_GCM_TAG_BYTES 16
-/// Expands a 16-byte key on a back end (0: the chosen one). NULL when memory is out or the back end is not available.
+/// Expands a 16-byte key on a back end (0: the chosen one). NULL when memory is out or the back end is not
+/// available.
 mc_gcm_key *mc_gcm_create(int backend, const uint8_t *key);
 /// Zeroes and frees. NULL is ignored.
 void mc_gcm_destroy(mc_gcm_key *key);
@@ -35,12 +39,13 @@ void mc_gcm_destroy(mc_gcm_key *key);
 void mc_gcm_seal(
     mc_gcm_key *key, uint64_t iv_high, uint32_t iv_low, const uint8_t *aad, size_t aad_count,
     const uint8_t *source, size_t count, uint8_t *target, uint8_t *tag);
-/// Decrypts and verifies: 0, or -1 when the tag is wrong (compared in constant time); then `target` is undefined.
+/// Decrypts and verifies: 0, or -1 when the tag is wrong (compared in constant time); then `target` is
+/// undefined.
 int mc_gcm_open(
     mc_gcm_key *key, uint64_t iv_high, uint32_t iv_low, const uint8_t *aad, size_t aad_count,
     const uint8_t *source, size_t count, uint8_t *target, const uint8_t *tag);
-/// The same with a raw 16-byte key that is expanded for this one use and forgotten: for rare packets (SRTCP), whose
-/// schedules would cost 1 KB each. A few hundred nanoseconds more. Thread-local scratch, so any thread.
+/// The same with a raw 16-byte key that is expanded for this one use and forgotten: for rare packets (SRTCP),
+/// whose schedules would cost 1 KB each. A few hundred nanoseconds more. Thread-local scratch, so any thread.
 void mc_gcm_seal_raw(
     int backend, const uint8_t *key, uint64_t iv_high, uint32_t iv_low, const uint8_t *aad, size_t aad_count,
     const uint8_t *source, size_t count, uint8_t *target, uint8_t *tag);
@@ -48,7 +53,8 @@ int mc_gcm_open_raw(
     int backend, const uint8_t *key, uint64_t iv_high, uint32_t iv_low, const uint8_t *aad, size_t aad_count,
     const uint8_t *source, size_t count, uint8_t *target, const uint8_t *tag);
 
-// AES-128 in counter mode with HMAC-SHA1 (AES_CM_128_HMAC_SHA1_80). The IV is the first counter block as two integers.
+// AES-128 in counter mode with HMAC-SHA1 (AES_CM_128_HMAC_SHA1_80). The IV is the first counter block as two
+// integers.
 
 typedef struct mc_cm_key mc_cm_key;
 /// Expands a 16-byte cipher key and a 20-byte authentication key. NULL when memory is out.
@@ -65,10 +71,11 @@ void mc_cm_crypt_raw(
     const uint8_t *cipher_key, uint64_t iv_high, uint64_t iv_low, const uint8_t *source, size_t count,
     uint8_t *target);
 
-/// SRTP key derivation with AES-CM, key derivation rate 0 (RFC 3711 §4.3): `count` bytes for `label` from a 16-byte
-/// master key and a salt of up to 14 bytes (shorter ones are padded with zeros, RFC 7714 §11).
+/// SRTP key derivation with AES-CM, key derivation rate 0 (RFC 3711 §4.3): `count` bytes for `label` from a
+/// 16-byte master key and a salt of up to 14 bytes (shorter ones are padded with zeros, RFC 7714 §11).
 void mc_srtp_kdf(
-    const uint8_t *master_key, const uint8_t *salt, size_t salt_count, uint8_t label, uint8_t *out, size_t count);
+    const uint8_t *master_key, const uint8_t *salt, size_t salt_count, uint8_t label, uint8_t *out,
+    size_t count);
 
 // MACs and helpers.
 

@@ -1,16 +1,19 @@
-// The 48-bit index of a packet from its 16-bit sequence number. Owns the rollover state of one stream; refuses deciding
-// whether a packet is genuine.
+// The 48-bit index of a packet from its 16-bit sequence number. Owns the rollover state of one stream;
+// refuses deciding whether a packet is genuine.
 
 /// Guesses packet indices of one SSRC (RFC 3711 §3.3.1 and appendix A). Plain data, 16 bytes.
 ///
 /// Two differences from the letter of the appendix, both of which libsrtp has too or its users came to need:
-/// - While the rollover counter is 0, no index of rollover -1 is guessed: a gap above 2^15 stays in rollover 0.
-/// - After failures an `alternative` with the next rollover counter is offered, because a stream may be first seen after
-///   its sequence number wrapped, or after a gap of more than 2^15: by the appendix alone it would be dead for ever.
+/// - While the rollover counter is 0, no index of rollover -1 is guessed: a gap above 2^15 stays in rollover
+///   0.
+/// - After failures an `alternative` with the next rollover counter is offered, because a stream may be first
+///   seen after its sequence number wrapped, or after a gap of more than 2^15: by the appendix alone it would
+///   be dead for ever.
 ///
-/// How a receiver uses it, per packet: `estimate`, replay check, and open with it. When `alternative` is not nil, open by
-/// `openRTPTrying` instead. On success `update` with the index that verified, else `noteRejected()`. An SSRC that never
-/// verified gets no state: use a fresh value for its guess, and one per transport for its `noteRejected` and `alternative`.
+/// How a receiver uses it, per packet: `estimate`, replay check, and open with it. When `alternative` is not
+/// nil, open by `openRTPTrying` instead. On success `update` with the index that verified, else
+/// `noteRejected()`. An SSRC that never verified gets no state: use a fresh value for its guess, and one per
+/// transport for its `noteRejected` and `alternative`.
 @frozen public struct PacketIndexEstimator: Hashable, Sendable {
     /// One more than the highest index that verified; 0 while none did.
     @usableFromInline var next: UInt64 = 0
@@ -29,7 +32,8 @@
     /// The highest index that verified; 0 while none did.
     @inlinable public var highest: UInt64 { next == 0 ? 0 : next &- 1 }
 
-    /// The likely index of a packet numbered `sequenceNumber`: within 2^15 of the highest one where that is possible.
+    /// The likely index of a packet numbered `sequenceNumber`: within 2^15 of the highest one where that is
+    /// possible.
     @inlinable public func estimate(_ sequenceNumber: UInt16) -> UInt64 {
         if next == 0 { return UInt64(sequenceNumber) }
         let last = next &- 1
@@ -54,8 +58,8 @@
         if rejections < .max { rejections &+= 1 } else { rejections = .max &- Self.attemptInterval &+ 1 }
     }
 
-    /// The index to try when the estimate of `sequenceNumber` fails, with the next rollover counter; nil when no second
-    /// attempt is due. Bounds what forged packets can cost.
+    /// The index to try when the estimate of `sequenceNumber` fails, with the next rollover counter; nil when
+    /// no second attempt is due. Bounds what forged packets can cost.
     @inlinable public func alternative(_ sequenceNumber: UInt16) -> UInt64? {
         if next != 0, rejections < Self.attemptInterval { return nil }
         return laterAlternative(sequenceNumber)

@@ -1,9 +1,10 @@
 // Which packets of a stream were already taken. Owns the bitmap's memory; refuses guessing indices.
 
-/// A replay list over packet indices (RFC 3711 §3.3.2, RFC 6479's ring without moving bits): an index is fresh when it is
-/// newer than everything marked, or among the last `bitCount` indices and not marked yet.
+/// A replay list over packet indices (RFC 3711 §3.3.2, RFC 6479's ring without moving bits): an index is
+/// fresh when it is newer than everything marked, or among the last `bitCount` indices and not marked yet.
 ///
-/// A plain copyable struct whose copies share one bitmap, so only one copy may be in use. Confined to one thread.
+/// A plain copyable struct whose copies share one bitmap, so only one copy may be in use. Confined to one
+/// thread.
 @frozen public struct ReplayWindow {
     @usableFromInline let words: UnsafeMutablePointer<UInt64>
     @usableFromInline let wordMask: UInt64
@@ -52,7 +53,8 @@
         words[Int((index >> 6) & wordMask)] |= 1 << (index & 63)
     }
 
-    /// Clears the bits of `first ..< end`; `mark` sets the front's bit itself, which is the oldest one's place.
+    /// Clears the bits of `first ..< end`; `mark` sets the front's bit itself, which is the oldest one's
+    /// place.
     @usableFromInline mutating func clear(from first: UInt64, to end: UInt64) {
         if end &- first >= bitCount {
             for word in 0...Int(wordMask) { words[word] = 0 }

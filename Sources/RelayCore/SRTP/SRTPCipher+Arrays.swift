@@ -1,4 +1,5 @@
-// Whole packets as arrays: for the self-test, fake clients and tests. The packet path uses the in-place forms.
+// Whole packets as arrays: for the self-test, fake clients and tests. The packet path uses the in-place
+// forms.
 extension SRTPCipher {
     /// A sealed packet of a header (≥ 12 bytes) and a payload.
     public func sealed(header: [UInt8], payload: [UInt8], ssrc: UInt32, index: UInt64) -> [UInt8] {
@@ -20,7 +21,8 @@ extension SRTPCipher {
         var copy = packet
         let count = copy.withUnsafeMutableBufferPointer { buffer -> Int in
             guard let base = buffer.baseAddress else { return -1 }
-            return openRTP(base, count: buffer.count, headerByteCount: headerByteCount, ssrc: ssrc, index: index)
+            return openRTP(
+                base, count: buffer.count, headerByteCount: headerByteCount, ssrc: ssrc, index: index)
         }
         return count < 0 ? nil : Array(copy.prefix(count))
     }

@@ -1,14 +1,16 @@
 import CMediaCrypto
 import RTPCore
 
-// SRTCP packets. Counter mode: header (8) | encrypted | E and index | tag (RFC 3711 §3.4). GCM: header (8) | encrypted | tag |
-// E and index (RFC 7714 §9.1). Keys are expanded for each packet.
+// SRTCP packets. Counter mode: header (8) | encrypted | E and index | tag (RFC 3711 §3.4). GCM: header (8) |
+// encrypted | tag | E and index (RFC 7714 §9.1). Keys are expanded for each packet.
 
 extension SRTPCipher {
-    /// Verifies and decrypts in place. Returns the plaintext's byte count (≥ 8) and the 31-bit index, which the caller checks
-    /// for replays; nil when the packet is too short, is not encrypted (E = 0) or does not verify. The content behind the
-    /// first eight bytes is then undefined.
-    public func openRTCP(_ packet: UnsafeMutablePointer<UInt8>, count: Int) -> (byteCount: Int, index: UInt32)? {
+    /// Verifies and decrypts in place. Returns the plaintext's byte count (≥ 8) and the 31-bit index, which
+    /// the caller checks for replays; nil when the packet is too short, is not encrypted (E = 0) or does not
+    /// verify. The content behind the first eight bytes is then undefined.
+    public func openRTCP(_ packet: UnsafeMutablePointer<UInt8>, count: Int) -> (
+        byteCount: Int, index: UInt32
+    )? {
         let end = count - 4 - profile.tagByteCount
         guard end >= 8 else { return nil }
         let isGCM = profile == .aeadAES128GCM
@@ -19,7 +21,8 @@ extension SRTPCipher {
         if isGCM {
             let opened = withAssociatedData(packet, trailer: trailer) { key, aad in
                 mc_gcm_open_raw(
-                    control.pointee.backend, key, controlHigh(packet), controlLow32(index), aad, 12, body, end - 8,
+                    control.pointee.backend, key, controlHigh(packet), controlLow32(index), aad, 12, body,
+                    end - 8,
                     body, packet + end)
             }
             return opened == 0 ? (end, index) : nil
@@ -31,7 +34,8 @@ extension SRTPCipher {
     }
 
     /// Encrypts and authenticates a plaintext compound of `count` bytes (≥ 8) in place; the buffer has
-    /// `SRTPCipher.maximumRTCPOverhead` spare bytes. Returns the total byte count. `index` (31 bits) is used once.
+    /// `SRTPCipher.maximumRTCPOverhead` spare bytes. Returns the total byte count. `index` (31 bits) is used
+    /// once.
     public func sealRTCP(_ packet: UnsafeMutablePointer<UInt8>, count: Int, index: UInt32) -> Int {
         precondition(count >= 8 && index >> 31 == 0)
         let trailer = index | 1 << 31
@@ -39,7 +43,8 @@ extension SRTPCipher {
             let body = packet + 8
             withAssociatedData(packet, trailer: trailer) { key, aad in
                 mc_gcm_seal_raw(
-                    control.pointee.backend, key, controlHigh(packet), controlLow32(index), aad, 12, body, count - 8,
+                    control.pointee.backend, key, controlHigh(packet), controlLow32(index), aad, 12, body,
+                    count - 8,
                     body, packet + count)
             }
             Self.put(trailer, at: packet + count + 16)
@@ -59,7 +64,8 @@ extension SRTPCipher {
         UInt32(truncatingIfNeeded: control.pointee.saltLow) ^ index
     }
 
-    /// GCM authenticates the first eight bytes and the trailing word (RFC 7714 §9.2); they are not neighbours in the packet.
+    /// GCM authenticates the first eight bytes and the trailing word (RFC 7714 §9.2); they are not neighbours
+    /// in the packet.
     private func withAssociatedData<Result>(
         _ packet: UnsafePointer<UInt8>, trailer: UInt32,
         _ body: (_ key: UnsafePointer<UInt8>, _ aad: UnsafePointer<UInt8>) -> Result
@@ -86,7 +92,8 @@ extension SRTPCipher {
             let mac = scratch.baseAddress.unsafelyUnwrapped
             withUnsafeBytes(of: &control.pointee.authentication) { key in
                 mc_hmac_sha1_segments(
-                    key.baseAddress.unsafelyUnwrapped.assumingMemoryBound(to: UInt8.self), 20, packet, count, nil, 0,
+                    key.baseAddress.unsafelyUnwrapped.assumingMemoryBound(to: UInt8.self), 20, packet, count,
+                    nil, 0,
                     nil, 0, mac)
             }
             return body(mac)

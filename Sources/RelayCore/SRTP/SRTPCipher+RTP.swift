@@ -4,11 +4,11 @@ import RTPCore
 // SRTP packets: header | encrypted payload | tag (RFC 3711 §3.1, RFC 7714 §8).
 
 extension SRTPCipher {
-    /// Verifies and decrypts in place. `headerByteCount` is the whole RTP header with CSRCs and extension (≥ 12); `index` the
-    /// 48-bit packet index (ROC and sequence number).
+    /// Verifies and decrypts in place. `headerByteCount` is the whole RTP header with CSRCs and extension (≥
+    /// 12); `index` the 48-bit packet index (ROC and sequence number).
     ///
-    /// Returns the byte count without the tag, or -1 when the packet is shorter than header and tag or does not verify; the
-    /// payload's content is then undefined.
+    /// Returns the byte count without the tag, or -1 when the packet is shorter than header and tag or does
+    /// not verify; the payload's content is then undefined.
     public func openRTP(
         _ packet: UnsafeMutablePointer<UInt8>, count: Int, headerByteCount: Int, ssrc: UInt32, index: UInt64
     ) -> Int {
@@ -18,7 +18,8 @@ extension SRTPCipher {
         let payload = packet + headerByteCount
         if let gcm {
             let opened = mc_gcm_open(
-                gcm, gcmHigh(ssrc, index), gcmLow(index), packet, headerByteCount, payload, end - headerByteCount,
+                gcm, gcmHigh(ssrc, index), gcmLow(index), packet, headerByteCount, payload,
+                end - headerByteCount,
                 payload, packet + end)
             return opened == 0 ? end : -1
         }
@@ -28,9 +29,9 @@ extension SRTPCipher {
         return end
     }
 
-    /// Seals: the header (`headerByteCount` bytes, ≥ 12) is already written at `packet`; the payload is read from `payload`
-    /// (elsewhere, or right behind the header) and written encrypted behind the header, then the tag. The buffer has room for
-    /// `profile.tagByteCount` more bytes. Returns the total byte count.
+    /// Seals: the header (`headerByteCount` bytes, ≥ 12) is already written at `packet`; the payload is read
+    /// from `payload` (elsewhere, or right behind the header) and written encrypted behind the header, then
+    /// the tag. The buffer has room for `profile.tagByteCount` more bytes. Returns the total byte count.
     ///
     /// An index must never be used twice with the same SSRC: with GCM that gives the key stream away.
     public func sealRTP(
@@ -52,9 +53,10 @@ extension SRTPCipher {
         return end + 10
     }
 
-    /// Opens in place with `index`, and when that does not verify with `alternative`: for streams whose rollover counter may
-    /// be ahead of ours. Costs up to three cipher operations, so callers bound how often they ask
-    /// (`PacketIndexEstimator.alternative`). Nil when neither verifies; the buffer is then as undefined as after `openRTP`.
+    /// Opens in place with `index`, and when that does not verify with `alternative`: for streams whose
+    /// rollover counter may be ahead of ours. Costs up to three cipher operations, so callers bound how often
+    /// they ask (`PacketIndexEstimator.alternative`). Nil when neither verifies; the buffer is then as
+    /// undefined as after `openRTP`.
     public func openRTPTrying(
         _ packet: UnsafeMutablePointer<UInt8>, count: Int, headerByteCount: Int, ssrc: UInt32, index: UInt64,
         alternative: UInt64
@@ -64,8 +66,8 @@ extension SRTPCipher {
         let end = count - profile.tagByteCount
         guard end >= headerByteCount else { return nil }
         if let gcm {
-            // GCM decrypts before it knows whether the tag is good. Its cipher is a key stream: encrypting with the same IV
-            // gives the received bytes back, so no copy of the packet is needed.
+            // GCM decrypts before it knows whether the tag is good. Its cipher is a key stream: encrypting
+            // with the same IV gives the received bytes back, so no copy of the packet is needed.
             withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 16) { unusedTag in
                 guard let tag = unusedTag.baseAddress else { return }
                 let payload = packet + headerByteCount
@@ -79,7 +81,8 @@ extension SRTPCipher {
         return second >= 0 ? (second, alternative) : nil
     }
 
-    // IVs. GCM: 00 00 | SSRC | ROC | SEQ, XOR salt. Counter mode: (salt * 2^16) XOR (SSRC * 2^64) XOR (index * 2^16).
+    // IVs. GCM: 00 00 | SSRC | ROC | SEQ, XOR salt. Counter mode: (salt * 2^16) XOR (SSRC * 2^64) XOR (index
+    // * 2^16).
 
     @inline(__always) private func gcmHigh(_ ssrc: UInt32, _ index: UInt64) -> UInt64 {
         saltHigh ^ (UInt64(ssrc) << 16 | index >> 32)

@@ -1,14 +1,16 @@
 import CMediaCrypto
 import RTPCore
 
-// SRTP and SRTCP of one direction of one association: packet layout, IVs, tags. Owns key memory. Refuses knowing what a
-// packet's index is (`PacketIndexEstimator`), whether it was seen before (`ReplayWindow`), and anything behind the header.
+// SRTP and SRTCP of one direction of one association: packet layout, IVs, tags. Owns key memory. Refuses
+// knowing what a packet's index is (`PacketIndexEstimator`), whether it was seen before (`ReplayWindow`), and
+// anything behind the header.
 
-/// Keys of one direction of one DTLS association, ready for use (RFC 3711 for counter mode, RFC 7714 for AES-GCM).
+/// Keys of one direction of one DTLS association, ready for use (RFC 3711 for counter mode, RFC 7714 for
+/// AES-GCM).
 ///
-/// A plain copyable struct (48 bytes) for slabs: all copies share one key memory, which `destroy()` zeroes and frees once.
-/// Confined to one thread. Nothing here allocates after `create`. No MKI, no key derivation rate, no header encryption
-/// (RFC 6904, RFC 9335): none of these is negotiated.
+/// A plain copyable struct (48 bytes) for slabs: all copies share one key memory, which `destroy()` zeroes
+/// and frees once. Confined to one thread. Nothing here allocates after `create`. No MKI, no key derivation
+/// rate, no header encryption (RFC 6904, RFC 9335): none of these is negotiated.
 public struct SRTPCipher {
     /// What the AES-GCM of new ciphers runs on. `automatic` is the choice of `mc_init`.
     public enum Backend: Int32, Sendable, CaseIterable {
@@ -41,8 +43,9 @@ public struct SRTPCipher {
         var backend: Int32 = 0
     }
 
-    /// Derives the session keys (RFC 3711 §4.3) of a master key and salt. `masterKey` has `profile.keyByteCount` bytes and
-    /// `masterSalt` `profile.saltByteCount`: anything else traps, because they come from our own DTLS exporter.
+    /// Derives the session keys (RFC 3711 §4.3) of a master key and salt. `masterKey` has
+    /// `profile.keyByteCount` bytes and `masterSalt` `profile.saltByteCount`: anything else traps, because
+    /// they come from our own DTLS exporter.
     public static func create(
         profile: SRTPProfile, masterKey: [UInt8], masterSalt: [UInt8], backend: Backend = .automatic
     ) -> SRTPCipher {
@@ -90,7 +93,8 @@ public struct SRTPCipher {
         control.deallocate()
     }
 
-    /// GCM: 12 bytes as 8 and 4 (RFC 7714 §8.1). Counter mode: 14 bytes as 8 and 6, the block counter zero (RFC 3711 §4.1.1).
+    /// GCM: 12 bytes as 8 and 4 (RFC 7714 §8.1). Counter mode: 14 bytes as 8 and 6, the block counter zero
+    /// (RFC 3711 §4.1.1).
     private static func saltWords(_ salt: [UInt8], _ profile: SRTPProfile) -> (UInt64, UInt64) {
         func word(_ range: Range<Int>) -> UInt64 { salt[range].reduce(0) { $0 << 8 | UInt64($1) } }
         return switch profile {
@@ -111,7 +115,9 @@ struct SRTPSessionKeys {
     var controlSalt: [UInt8]
 
     mutating func wipe() {
-        for path in [\Self.key, \.authentication, \.salt, \.controlKey, \.controlAuthentication, \.controlSalt] {
+        for path in [
+            \Self.key, \.authentication, \.salt, \.controlKey, \.controlAuthentication, \.controlSalt,
+        ] {
             self[keyPath: path].withUnsafeMutableBytes { mc_wipe($0.baseAddress, $0.count) }
         }
     }

@@ -1,7 +1,7 @@
 import CSRTP
 
-// libsrtp2 as the second opinion on our SRTP: for the self-test at start, tests and the bench. Never on the packet path
-// (its Debian build slows down with every live session).
+// libsrtp2 as the second opinion on our SRTP: for the self-test at start, tests and the bench. Never on the
+// packet path (its Debian build slows down with every live session).
 
 /// One direction of one association as libsrtp2 sees it. Confined to one thread.
 public final class SRTPOracle {
@@ -18,9 +18,12 @@ public final class SRTPOracle {
 
     /// Keys as in `SRTPCipher.create`. `ssrc` nil: any; a fixed one is needed for `setRollover`.
     public init(
-        profile: SRTPProfile, masterKey: [UInt8], masterSalt: [UInt8], direction: Direction, ssrc: UInt32? = nil
+        profile: SRTPProfile, masterKey: [UInt8], masterSalt: [UInt8], direction: Direction,
+        ssrc: UInt32? = nil
     ) throws(Failure) {
-        guard Self.libraryStatus == srtp_err_status_ok else { throw Failure(status: Self.libraryStatus.rawValue) }
+        guard Self.libraryStatus == srtp_err_status_ok else {
+            throw Failure(status: Self.libraryStatus.rawValue)
+        }
         var policy = srtp_policy_t()
         switch profile {
         case .aeadAES128GCM:
@@ -50,7 +53,9 @@ public final class SRTPOracle {
 
     public func protectRTP(_ packet: [UInt8]) throws(Failure) -> [UInt8] { try run(packet, srtp_protect) }
     public func unprotectRTP(_ packet: [UInt8]) throws(Failure) -> [UInt8] { try run(packet, srtp_unprotect) }
-    public func protectRTCP(_ packet: [UInt8]) throws(Failure) -> [UInt8] { try run(packet, srtp_protect_rtcp) }
+    public func protectRTCP(_ packet: [UInt8]) throws(Failure) -> [UInt8] {
+        try run(packet, srtp_protect_rtcp)
+    }
     public func unprotectRTCP(_ packet: [UInt8]) throws(Failure) -> [UInt8] {
         try run(packet, srtp_unprotect_rtcp)
     }

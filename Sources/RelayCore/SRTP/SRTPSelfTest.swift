@@ -1,7 +1,7 @@
 import CMediaCrypto
 
-// Proof at process start that our SRTP is everybody's SRTP: known answers from the RFCs, and each profile and back end
-// against libsrtp2 in both directions. A process that fails it must not carry media.
+// Proof at process start that our SRTP is everybody's SRTP: known answers from the RFCs, and each profile and
+// back end against libsrtp2 in both directions. A process that fails it must not carry media.
 
 public enum SRTPSelfTest {
     public struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
@@ -22,7 +22,8 @@ public enum SRTPSelfTest {
     /// RFC 3711 appendix B.3.
     private static func keyDerivation() throws(Failure) {
         var key = [UInt8](repeating: 0, count: 16)
-        mc_srtp_kdf(bytes("E1F97A0D3E018BE0D64FA32C06DE4139"), bytes("0EC675AD498AFEEBB6960B3AABE6"), 14, 0, &key, 16)
+        mc_srtp_kdf(
+            bytes("E1F97A0D3E018BE0D64FA32C06DE4139"), bytes("0EC675AD498AFEEBB6960B3AABE6"), 14, 0, &key, 16)
         try prove(key == bytes("C61E7A93744F39EE10734AFE3FF7A087"), "RFC 3711 B.3")
     }
 
@@ -40,17 +41,21 @@ public enum SRTPSelfTest {
         let header = bytes("8040F17B8041F8D35501A0B2")
         let payload = Array("Gallia est omnis divisa in partes tres".utf8)
         let packet = cipher.sealed(header: header, payload: payload, ssrc: 0x5501_A0B2, index: 0xF17B)
-        let expected = header + bytes(
-            "F24DE3A3FB34DE6CACBA861C9D7E4BCABE633BD50D294E6F42A5F47A51C7D19B36DE3ADF8833899D7F27BEB16A9152CF"
-                + "765EE4390CCE")
+        let expected =
+            header
+            + bytes(
+                "F24DE3A3FB34DE6CACBA861C9D7E4BCABE633BD50D294E6F42A5F47A51C7D19B36DE3ADF8833899D7F27BEB16A9152CF"
+                    + "765EE4390CCE")
         try prove(packet == expected, "RFC 7714 16.1.1, \(backend)")
         let report = bytes(
-            "81C8000D4D6172734E5450314E545032525450200000042A0000E9304C756E61DEADBEEFDEADBEEFDEADBEEFDEADBEEFDEADBEEF")
+            "81C8000D4D6172734E5450314E545032525450200000042A0000E9304C756E61DEADBEEFDEADBEEFDEADBEEFDEADBEEFDEADBEEF"
+        )
         let sealedReport = bytes(
             "81C8000D4D61727363E94885DCDAB67CA727D7662F6B7E997FF5C0F76C06F32DC676A5F1730D6FDA4CE09B468630"
                 + "3DED0BB9275BC84AA45896CF4D2FC5ABF87245D9EADE800005D4")
         try prove(cipher.openedRTCP(sealedReport)?.plain == report, "RFC 7714 17.1.1, \(backend)")
-        try prove(cipher.sealedRTCP(report, index: 0x5D4) == sealedReport, "RFC 7714 17.1.1 sealing, \(backend)")
+        try prove(
+            cipher.sealedRTCP(report, index: 0x5D4) == sealedReport, "RFC 7714 17.1.1 sealing, \(backend)")
     }
 
     /// What we seal libsrtp2 opens, what it seals we open, and a changed byte is refused.
@@ -64,14 +69,17 @@ public enum SRTPSelfTest {
         let payload = (0..<161).map { UInt8($0) }
         let report = bytes("81C90007CAFEBABE0000000100000000000000020000000300000004000000058000000A")
         do {
-            let sender = try SRTPOracle(profile: profile, masterKey: key, masterSalt: salt, direction: .sending)
-            let receiver = try SRTPOracle(profile: profile, masterKey: key, masterSalt: salt, direction: .receiving)
+            let sender = try SRTPOracle(
+                profile: profile, masterKey: key, masterSalt: salt, direction: .sending)
+            let receiver = try SRTPOracle(
+                profile: profile, masterKey: key, masterSalt: salt, direction: .receiving)
             let ours = cipher.sealed(header: header, payload: payload, ssrc: 0xCAFE_BABE, index: 0xFFFE)
             try prove(try receiver.unprotectRTP(ours) == header + payload, "libsrtp2 opens our RTP, \(name)")
             var theirs = try sender.protectRTP(header + payload)
             try prove(theirs == ours, "libsrtp2 seals the same RTP, \(name)")
             try prove(
-                cipher.openedRTP(theirs, headerByteCount: 20, ssrc: 0xCAFE_BABE, index: 0xFFFE) == header + payload,
+                cipher.openedRTP(theirs, headerByteCount: 20, ssrc: 0xCAFE_BABE, index: 0xFFFE) == header
+                    + payload,
                 "we open libsrtp2's RTP, \(name)")
             theirs[40] ^= 1
             try prove(
