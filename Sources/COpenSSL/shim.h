@@ -36,6 +36,27 @@ static inline void COpenSSL_set_mtu(SSL *ssl, long count) { (void)SSL_set_mtu(ss
 static inline int COpenSSL_BIO_reset(BIO *bio) { return BIO_reset(bio); }
 static inline EVP_PKEY *COpenSSL_P256_keygen(void) { return EVP_EC_gen("P-256"); }
 static inline int COpenSSL_ERR_reason(unsigned long error) { return ERR_GET_REASON(error); }
-static inline int COpenSSL_PKEY_fromdata_keypair(EVP_PKEY_CTX *ctx, EVP_PKEY **key, OSSL_PARAM *parameters) {
-    return EVP_PKEY_fromdata(ctx, key, EVP_PKEY_KEYPAIR, parameters);
+
+/// For tests: a P-256 key with the public half of one pair and the private half of another, so that it fits a certificate
+/// but its signatures do not verify. In C because the builder keeps the pointers it is given. Null on failure.
+static inline EVP_PKEY *COpenSSL_P256_mixed(EVP_PKEY *public_half, EVP_PKEY *private_half) {
+    unsigned char point[133];
+    size_t count = 0;
+    BIGNUM *number = NULL;
+    EVP_PKEY *key = NULL;
+    OSSL_PARAM *parameters = NULL;
+    OSSL_PARAM_BLD *builder = OSSL_PARAM_BLD_new();
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
+    if (builder && context && EVP_PKEY_get_octet_string_param(public_half, "pub", point, sizeof point, &count)
+        && EVP_PKEY_get_bn_param(private_half, "priv", &number)
+        && OSSL_PARAM_BLD_push_utf8_string(builder, "group", "prime256v1", 0)
+        && OSSL_PARAM_BLD_push_octet_string(builder, "pub", point, count)
+        && OSSL_PARAM_BLD_push_BN(builder, "priv", number)
+        && (parameters = OSSL_PARAM_BLD_to_param(builder)) && EVP_PKEY_fromdata_init(context) == 1)
+        (void)EVP_PKEY_fromdata(context, &key, EVP_PKEY_KEYPAIR, parameters);
+    OSSL_PARAM_free(parameters);
+    OSSL_PARAM_BLD_free(builder);
+    EVP_PKEY_CTX_free(context);
+    BN_free(number);
+    return key;
 }

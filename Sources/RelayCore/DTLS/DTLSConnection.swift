@@ -3,10 +3,11 @@ import RTPCore
 
 /// One DTLS association in the server role, from the first record to its end, over memory BIOs.
 ///
-/// Owns the SSL object and every decision about it: when there is one, when it is replaced, when a flight is sent again. Time
-/// is the caller's: OpenSSL's own timers, which read the real clock, are set so far away that they never fire, and the last
+/// Owns the SSL objects and every decision about them: when there is one, when another is tried, when a flight is sent again.
+/// Time is the caller's: OpenSSL's own timers, which read the real clock, are set so far away that they never fire, and an
 /// unanswered flight is repeated from a copy after 200 ms, doubling. Refuses addresses, sockets, threads, and any word from
-/// the network that is not authenticated: a plaintext alert ends nothing.
+/// the network that is not authenticated: a plaintext alert ends nothing, and a second ClientHello does not displace the
+/// first but is tried beside it, because only a verified Finished tells which one was the client's.
 ///
 /// Confined to the handshaker's thread.
 final class DTLSConnection {
@@ -25,24 +26,35 @@ final class DTLSConnection {
         var end: TransportEnd?
     }
 
+    /// One ClientHello's handshake.
+    private final class Candidate {
+        let ssl: SSLObject
+        /// Of the ClientHello; nil until the part that carries it has come.
+        var clientRandom: [UInt8]?
+        /// Our last flight; empty while the hello is incomplete.
+        var flight: [[UInt8]] = []
+        init(_ ssl: SSLObject) { self.ssl = ssl }
+    }
+
     private(set) var state = State.idle
+    /// How many SSL objects this association has used up.
+    private(set) var attemptCount = 0
+    /// Flights of ours that were sent again because no answer came.
+    private(set) var repeatedFlightCount = 0
+    /// SSL objects of an unfinished handshake.
+    var unfinishedObjectCount: Int { candidates.count }
     /// Next moment at which `advance` has something to do.
     var deadline: Instant {
         guard state == .idle || state == .handshaking else { return .distantFuture }
         return min(handshakeDeadline, min(abandonAt, repeatAt))
     }
-    /// How many SSL objects this association has used up.
-    private(set) var attemptCount = 0
-    /// Flights of ours that were sent again because no answer came.
-    private(set) var repeatedFlightCount = 0
 
     private let identity: DTLSIdentity
     private let fingerprints: [CertificateFingerprint]
     private let limits: HandshakeLimits
-    private var ssl: SSLObject?
-    private var clientRandom: [UInt8]?
-    private var clientHasAnswered = false
-    private var flight: [[UInt8]] = []
+    /// The one whose hello was heard last comes last: its flight is the one that is repeated.
+    private var candidates: [Candidate] = []
+    private var established: SSLObject?
     private var repeatAt = Instant.distantFuture
     private var repeatInterval = Interval.zero
     private var handshakeDeadline = Instant.distantFuture
@@ -56,15 +68,12 @@ final class DTLSConnection {
         self.limits = limits
     }
 
-    /// Whether `input` would make a new SSL object.
-    func needsObject(for input: DTLSInput) -> Bool { state == .idle && input.hasClientHello }
-
-    /// One datagram from the client, already filtered.
-    func receive(_ input: DTLSInput, now: Instant) -> Output {
+    /// One datagram from the client, already filtered. A new SSL object is made only when `mayCreate`.
+    func receive(_ input: DTLSInput, mayCreate: Bool, now: Instant) -> Output {
         var output = Output()
         switch state {
         case .idle, .handshaking:
-            handshake(input, now: now, into: &output)
+            handshake(input, mayCreate: mayCreate, now: now, into: &output)
         case .established:
             listen(input, into: &output)
         case .ended:
@@ -79,11 +88,13 @@ final class DTLSConnection {
         guard deadline <= now else { return output }
         if handshakeDeadline <= now || abandonAt <= now {
             end(failure, into: &output)
-        } else {
-            output.datagrams = flight
+        } else if let latest = candidates.last(where: { !$0.flight.isEmpty }) {
+            output.datagrams = latest.flight
             repeatedFlightCount += 1
             repeatInterval = repeatInterval * 2
             repeatAt = now + repeatInterval
+        } else {
+            repeatAt = .distantFuture
         }
         return output
     }
@@ -91,63 +102,77 @@ final class DTLSConnection {
     /// Our close_notify, where the association is up. Nothing comes after it.
     func close() -> Output {
         var output = Output()
-        if state == .established, let ssl {
-            ssl.shutdown()
-            output.datagrams = ssl.takeOutput()
+        if let established {
+            established.shutdown()
+            output.datagrams = established.takeOutput()
         }
         forget()
         return output
     }
 
+    /// Whether a hello stands in `input` that none of the present SSL objects can take.
+    func needsObject(for input: DTLSInput) -> Bool {
+        guard input.hasClientHello, state == .idle || state == .handshaking else { return false }
+        guard let random = input.clientRandom else { return candidates.isEmpty }
+        return !candidates.contains { $0.clientRandom == nil || $0.clientRandom == random }
+    }
+
     // MARK: - Handshake
 
-    private func handshake(_ input: DTLSInput, now: Instant, into output: inout Output) {
+    private func handshake(_ input: DTLSInput, mayCreate: Bool, now: Instant, into output: inout Output) {
         if let alert = input.plaintextFatalAlert, state == .handshaking {
             // The client may have given up, or somebody wants us to believe so. Its next handshake message tells.
             if alert == 70 { failure = .noSRTPProfile }
             abandonAt = min(abandonAt, now + limits.silenceAfterFailure)
         }
         guard !input.accepted.isEmpty else { return }
-        if state == .handshaking, !clientHasAnswered, let random = input.clientRandom, let known = clientRandom,
-            random != known
-        {
-            // Another ClientHello than the one we answered, and nobody took up that answer: the newer one is believed.
-            discardObject(now: now)
-        }
-        if state == .idle {
-            guard input.hasClientHello, attemptCount < limits.attempts, let fresh = SSLObject(identity.context)
-            else { return }
-            attemptCount += 1
-            ssl = fresh
-            state = .handshaking
-            clientRandom = nil
-            clientHasAnswered = false
-            if handshakeDeadline == .distantFuture { handshakeDeadline = now + limits.duration }
-        }
-        abandonAt = .distantFuture
-        if let random = input.clientRandom { clientRandom = random }
-        guard let ssl else { return }
-        let outcome = ssl.handshake(input.accepted)
-        let sent = ssl.takeOutput()
-        switch outcome {
-        case .waiting:
-            output.datagrams = sent
-            if input.hasAnswer { clientHasAnswered = true }
-            if !sent.isEmpty {
-                flight = sent
+        if needsObject(for: input), mayCreate { addCandidate(now: now) }
+        for candidate in addressees(of: input) {
+            abandonAt = .distantFuture
+            let outcome = candidate.ssl.handshake(input.accepted)
+            let sent = candidate.ssl.takeOutput()
+            switch outcome {
+            case .waiting:
+                guard !sent.isEmpty else { continue }
+                output.datagrams += sent
+                candidate.flight = sent
                 repeatInterval = limits.firstRepeat
                 repeatAt = now + repeatInterval
+            case .finished:
+                output.datagrams += sent
+                establish(candidate.ssl, into: &output)
+                return
+            case .died(let lacksCommonGround):
+                if lacksCommonGround { failure = .noSRTPProfile }
+                candidates.removeAll { $0 === candidate }
             }
-        case .finished:
-            output.datagrams = sent
-            flight = []
-            repeatAt = .distantFuture
-            establish(ssl, into: &output)
-        case .died(let lacksCommonGround):
-            if lacksCommonGround { failure = .noSRTPProfile }
-            discardObject(now: now)
-            if attemptCount >= limits.attempts { end(failure, into: &output) }
         }
+        guard candidates.isEmpty, state == .handshaking else { return }
+        state = .idle
+        repeatAt = .distantFuture
+        abandonAt = now + limits.silenceAfterFailure
+        if attemptCount >= limits.attempts { end(failure, into: &output) }
+    }
+
+    private func addCandidate(now: Instant) {
+        guard attemptCount < limits.attempts, let ssl = SSLObject(identity.context) else { return }
+        attemptCount += 1
+        candidates.append(Candidate(ssl))
+        state = .handshaking
+        if handshakeDeadline == .distantFuture { handshakeDeadline = now + limits.duration }
+    }
+
+    /// Whose handshake `input` belongs to: a hello's own by its random, a part of a hello that does not carry it to all that
+    /// still wait for parts, anything later to all that have answered a hello.
+    private func addressees(of input: DTLSInput) -> [Candidate] {
+        guard input.hasClientHello else { return candidates.filter { !$0.flight.isEmpty } }
+        guard let random = input.clientRandom else { return candidates.filter { $0.flight.isEmpty } }
+        let known = candidates.firstIndex { $0.clientRandom == random }
+        guard let index = known ?? candidates.firstIndex(where: { $0.clientRandom == nil }) else { return [] }
+        let candidate = candidates.remove(at: index)
+        candidate.clientRandom = random
+        candidates.append(candidate)
+        return [candidate]
     }
 
     private func establish(_ ssl: SSLObject, into output: inout Output) {
@@ -157,6 +182,8 @@ final class DTLSConnection {
         guard let keys = ssl.exportKeys(asServer: true) else {
             return refuse(.noSRTPProfile, ssl, into: &output)
         }
+        candidates = []
+        established = ssl
         state = .established
         output.keys = keys
     }
@@ -171,24 +198,15 @@ final class DTLSConnection {
     // MARK: - Established
 
     private func listen(_ input: DTLSInput, into output: inout Output) {
-        guard let ssl, !input.accepted.isEmpty else { return }
+        guard let established, !input.accepted.isEmpty else { return }
         // Feeding what comes after the handshake is what repeats a lost last flight: OpenSSL answers a repeated Finished.
-        let isClosed = ssl.read(input.accepted)
-        if isClosed { ssl.shutdown() }
-        output.datagrams = ssl.takeOutput()
+        let isClosed = established.read(input.accepted)
+        if isClosed { established.shutdown() }
+        output.datagrams = established.takeOutput()
         if isClosed { end(.closed, into: &output) }
     }
 
     // MARK: - Ends
-
-    private func discardObject(now: Instant) {
-        ssl = nil
-        state = .idle
-        flight = []
-        repeatAt = .distantFuture
-        clientRandom = nil
-        abandonAt = min(abandonAt, now + limits.silenceAfterFailure)
-    }
 
     private func end(_ reason: TransportEnd, into output: inout Output) {
         output.end = reason
@@ -197,7 +215,7 @@ final class DTLSConnection {
 
     private func forget() {
         state = .ended
-        ssl = nil
-        flight = []
+        candidates = []
+        established = nil
     }
 }

@@ -55,8 +55,6 @@ struct DTLSInput {
     var hasClientHello = false
     /// The client's random number, where the part of the ClientHello that carries it is among them.
     var clientRandom: [UInt8]?
-    /// A handshake message after the ClientHello is among them: the client has taken up our flight.
-    var hasAnswer = false
     /// The last unauthenticated fatal alert (taken out): a hint that the client has given up, or a forgery.
     var plaintextFatalAlert: UInt8?
     /// Something was taken out.
@@ -100,7 +98,6 @@ struct DTLSInput {
     private mutating func acceptsMessages(_ body: Range<Int>, in bytes: [UInt8]) -> Bool {
         var offset = body.lowerBound
         var sawHello = false
-        var sawAnswer = false
         var random: [UInt8]?
         while offset < body.upperBound {
             guard body.upperBound - offset >= 12 else { return false }
@@ -118,7 +115,7 @@ struct DTLSInput {
                 sawHello = true
                 if fragmentOffset == 0, fragmentByteCount >= 34 { random = Array(bytes[start + 2..<start + 34]) }
             case 11, 15, 16:
-                sawAnswer = true
+                break
             default:
                 // Certificate, CertificateVerify, ClientKeyExchange and, encrypted, Finished are all that a client sends.
                 return false
@@ -126,7 +123,6 @@ struct DTLSInput {
             offset = start + fragmentByteCount
         }
         if sawHello { hasClientHello = true }
-        if sawAnswer { hasAnswer = true }
         if random != nil { clientRandom = random }
         return true
     }

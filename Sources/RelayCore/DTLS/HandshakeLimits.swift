@@ -28,7 +28,7 @@ public struct HandshakeCounters: Hashable, Sendable {
     public var failed: UInt64 = 0
     /// Ended by the peer's authenticated alert.
     public var closedByPeer: UInt64 = 0
-    /// SSL objects made anew after one had died.
+    /// SSL objects beyond the first of an association.
     public var restarted: UInt64 = 0
     /// Flights sent again for want of an answer.
     public var repeatedFlights: UInt64 = 0

@@ -9,7 +9,7 @@ public final class Handshaker {
     public private(set) var counters = HandshakeCounters()
     /// When `advance` is to be called next.
     public private(set) var deadline = Instant.distantFuture
-    /// Unfinished handshakes that hold an SSL object.
+    /// SSL objects of unfinished handshakes.
     public private(set) var inFlightCount = 0
     /// Participants known, in any state.
     public var count: Int { associations.count }
@@ -45,9 +45,8 @@ public final class Handshaker {
             receive(datagram, for: handle, now: now)
         case .close(let handle):
             guard let association = associations[handle] else { return }
-            let wasHandshaking = association.connection.state == .handshaking
+            inFlightCount -= association.connection.unfinishedObjectCount
             let output = association.connection.close()
-            if wasHandshaking { inFlightCount -= 1 }
             report(output, for: handle)
             forget(handle)
         }
@@ -89,20 +88,19 @@ public final class Handshaker {
         }
         let input = DTLSInput(datagram, isEstablished: connection.state == .established)
         if input.hasRefused { counters.refusedRecords += 1 }
-        if connection.state == .idle {
-            if !input.hasClientHello {
-                if !input.accepted.isEmpty { counters.droppedWithoutHello += 1 }
-                // Nothing was begun, so nothing is charged: junk ahead of the first hello must not use up its budget.
-                if connection.attemptCount > 0 { associations[handle] = association }
-                return
-            }
-            guard inFlightCount < limits.inFlight else {
-                counters.droppedAtCapacity += 1
-                return
-            }
+        if connection.state == .idle, !input.hasClientHello {
+            if !input.accepted.isEmpty { counters.droppedWithoutHello += 1 }
+            // Nothing was begun, so nothing is charged: junk ahead of the first hello must not use up its budget.
+            if connection.attemptCount > 0 { associations[handle] = association }
+            return
+        }
+        let mayCreate = inFlightCount < limits.inFlight
+        if !mayCreate, connection.needsObject(for: input) {
+            counters.droppedAtCapacity += 1
+            return
         }
         associations[handle] = association
-        drive(connection, handle) { $0.receive(input, now: now) }
+        drive(connection, handle) { $0.receive(input, mayCreate: mayCreate, now: now) }
     }
 
     /// False when the association has had its share.
@@ -125,11 +123,12 @@ public final class Handshaker {
         _ connection: DTLSConnection, _ handle: ParticipantHandle, _ act: (DTLSConnection) -> DTLSConnection.Output
     ) {
         let before = connection.state
+        let objectsBefore = connection.unfinishedObjectCount
         let attemptsBefore = connection.attemptCount
         let repeatsBefore = connection.repeatedFlightCount
         let output = act(connection)
         let after = connection.state
-        inFlightCount += (after == .handshaking ? 1 : 0) - (before == .handshaking ? 1 : 0)
+        inFlightCount += connection.unfinishedObjectCount - objectsBefore
         if attemptsBefore > 0 { counters.restarted += UInt64(connection.attemptCount - attemptsBefore) }
         counters.repeatedFlights += UInt64(connection.repeatedFlightCount - repeatsBefore)
         report(output, for: handle)

@@ -63,7 +63,7 @@ public final class DTLSClientIdentity {
             return
         }
         guard let other = SelfSignedCertificate(),
-            let key = mixedKey(public: certificate.privateKey, private: other.privateKey)
+            let key = COpenSSL_P256_mixed(certificate.privateKey, other.privateKey)
         else { preconditionFailure("OpenSSL would not mix two keys") }
         precondition(SSL_CTX_use_PrivateKey(context, key) == 1)
         EVP_PKEY_free(key)
@@ -84,34 +84,4 @@ public final class DTLSClientIdentity {
             }, nil, argument, nil, nil)
         precondition(added == 1)
     }
-}
-
-/// A key whose public half is that of one pair and whose private half is that of another: it looks as if it belonged to the
-/// first pair's certificate, but its signatures do not verify.
-private func mixedKey(public first: OpaquePointer, private second: OpaquePointer) -> OpaquePointer? {
-    var point = [UInt8](repeating: 0, count: 133)
-    var pointByteCount = 0
-    var number: OpaquePointer?
-    guard
-        EVP_PKEY_get_octet_string_param(first, "encoded-pub-key", &point, point.count, &pointByteCount) == 1,
-        EVP_PKEY_get_bn_param(second, "priv", &number) == 1
-    else { return nil }
-    let builder = OSSL_PARAM_BLD_new()
-    let generator = EVP_PKEY_CTX_new_from_name(nil, "EC", nil)
-    defer {
-        OSSL_PARAM_BLD_free(builder)
-        EVP_PKEY_CTX_free(generator)
-        BN_free(number)
-    }
-    guard OSSL_PARAM_BLD_push_utf8_string(builder, "group", "prime256v1", 0) == 1,
-        OSSL_PARAM_BLD_push_octet_string(builder, "pub", point, pointByteCount) == 1,
-        OSSL_PARAM_BLD_push_BN(builder, "priv", number) == 1,
-        let parameters = OSSL_PARAM_BLD_to_param(builder)
-    else { return nil }
-    defer { OSSL_PARAM_free(parameters) }
-    var key: OpaquePointer?
-    guard EVP_PKEY_fromdata_init(generator) == 1,
-        COpenSSL_PKEY_fromdata_keypair(generator, &key, parameters) == 1
-    else { return nil }
-    return key
 }

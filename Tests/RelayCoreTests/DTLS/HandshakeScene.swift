@@ -85,13 +85,14 @@ final class HandshakeScene {
         for datagram in client.takeDatagrams() { put(datagram, .toRelay) }
         for result in handshaker.takeResults() {
             switch result {
-            case .datagram(_, let bytes): put(bytes, .toClient)
-            case .established(_, let keys):
+            case .datagram(handle, let bytes): put(bytes, .toClient)
+            case .established(handle, let keys):
                 relayKeys = keys
                 establishedAt = now
-            case .ended(_, let reason):
+            case .ended(handle, let reason):
                 end = reason
                 endedAt = now
+            default: break
             }
         }
     }
