@@ -400,6 +400,8 @@ int lio_spawn_session(const char *path, char *const *arguments, char *const *env
     return result != 0 ? -result : process_id;
 }
 
+char *const *lio_environment(void) { return environ; }
+
 void lio_set_thread_name(const char *name) {
     char kept[16];
     snprintf(kept, sizeof kept, "%s", name);

@@ -125,6 +125,8 @@ int lio_reap(int32_t process_id, int32_t *status);
 /// Starts `path` in a session of its own with all signals at their defaults, standard input from /dev/null, standard
 /// output and error to `output_fd`. Returns the process id, or -errno.
 int lio_spawn_session(const char *path, char *const *arguments, char *const *environment, int output_fd);
+/// The process's environment, null-terminated. Valid as long as nobody changes it.
+char *const *lio_environment(void);
 /// Names the calling thread; 15 bytes are kept.
 void lio_set_thread_name(const char *name);
 /// Pins the calling thread to a CPU. Returns 0 or -errno.

@@ -24,7 +24,7 @@ package final class UDPSocket {
             try Syscall.checked("UDP socket buffers") {
                 lio_set_buffers(descriptor, Self.bufferByteCount, Self.bufferByteCount)
             }
-            try Syscall.checked("bind UDP \(address.ipText) port \(address.port)") {
+            try Syscall.checked("bind UDP \(address.addressText) port \(address.port)") {
                 lio_bind(descriptor, isIPv4, address.high, address.low, address.port)
             }
             let port = try Syscall.checked("getsockname") { lio_bound_port(descriptor) }

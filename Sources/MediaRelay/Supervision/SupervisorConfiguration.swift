@@ -1,0 +1,84 @@
+import RTPCore
+import RelayCore
+
+/// What the supervisor starts and how. Filled from the command line of `media-relay serve`.
+package struct SupervisorConfiguration: Sendable {
+    /// The `media-relay` binary.
+    package var executablePath: String
+    /// One worker per media core.
+    package var workerCount: Int
+    /// IP addresses to bind and to tell clients, as in `WorkerOptions`.
+    package var mediaAddresses: [String]
+    package var announcedAddresses: [String]
+    /// First of 2 × `workerCount` ports; 0: any free ones.
+    package var mediaPort: UInt16
+    package var gather = WorkerOptions.Gather.auto
+    /// Pins worker i to CPU i.
+    package var pinsWorkers = false
+    /// Where the workers' standard output and error go; they outlive control, so a file or a journal's socket is best.
+    package var outputDescriptor: Int32 = 2
+
+    /// A running process that does not speak to us for so long after its start or the loss of its link is killed: it hangs.
+    package var silenceLimit = Interval.seconds(15)
+
+    package init(
+        executablePath: String, workerCount: Int, mediaAddresses: [String], announcedAddresses: [String],
+        mediaPort: UInt16
+    ) {
+        precondition((1...1_024).contains(workerCount), "\(workerCount) workers")
+        self.executablePath = executablePath
+        self.workerCount = workerCount
+        self.mediaAddresses = mediaAddresses
+        self.announcedAddresses = announcedAddresses
+        self.mediaPort = mediaPort
+    }
+
+    func options(index: Int, linkPath: String) -> WorkerOptions {
+        var options = WorkerOptions(
+            index: index, count: workerCount, linkPath: linkPath, mediaAddresses: mediaAddresses,
+            announcedAddresses: announcedAddresses, mediaPort: mediaPort)
+        options.gather = gather
+        options.cpu = pinsWorkers ? index : nil
+        return options
+    }
+}
+
+/// What the supervisor tells, in the order in which it became known.
+package enum SupervisorEvent: Hashable, Sendable {
+    /// A worker (re)connected. The conductor answers with `.adopted` when it has taken everything over.
+    case hello(WorkerHello)
+    case news(WorkerID, WorkerNews)
+    case counters(WorkerID, [WorkerCounter])
+    /// The process is gone, and its rooms with it. `cause` is for the log: "killed by signal 11".
+    case gone(WorkerID, cause: String)
+    /// Something for the log that concerns nobody's room.
+    case note(String)
+}
+
+/// A worker of an earlier control process, as the journal remembers it.
+package struct KnownWorker: Hashable, Sendable {
+    package var worker: WorkerID
+    package var processID: Int32
+    package init(worker: WorkerID, processID: Int32) {
+        self.worker = worker
+        self.processID = processID
+    }
+}
+
+/// How long an index waits until its next worker is started: not at all after a worker that lived, ever longer after
+/// workers that died at once.
+struct RestartBackOff {
+    static let shortLife = Interval.seconds(10)
+    static let longest = Interval.seconds(5)
+    private var next = Interval.zero
+
+    /// The wait after a worker that lived for `life`.
+    mutating func wait(afterLifeOf life: Interval) -> Interval {
+        guard life < Self.shortLife else {
+            next = .zero
+            return .zero
+        }
+        defer { next = next == .zero ? .milliseconds(100) : min(next * 2, Self.longest) }
+        return next
+    }
+}

@@ -1,0 +1,108 @@
+import RTPCore
+
+/// What a worker process is started with: the arguments of `media-relay worker`. Refuses what it does not know.
+package struct WorkerOptions: Hashable, Sendable {
+    /// Whether a wake-up that brings few packets is followed by a short wait for more (DESIGN.md, measurement 5).
+    package enum Gather: String, Sendable { case auto, on, off }
+
+    /// Which of the `count` workers this is, 0 ..< count.
+    package var index: Int
+    package var count: Int
+    /// Control's Unix socket.
+    package var linkPath: String
+    /// IP addresses to bind, wildcards allowed; 1…32.
+    package var mediaAddresses: [String]
+    /// IP addresses that clients are told; empty: the bound ones.
+    package var announcedAddresses: [String]
+    /// First of the 2 × count ports that the workers use; 0: any free port.
+    package var mediaPort: UInt16
+    package var gather: Gather
+    /// CPU that the media loop is pinned to; nil: none.
+    package var cpu: Int?
+
+    package init(
+        index: Int, count: Int, linkPath: String, mediaAddresses: [String], announcedAddresses: [String],
+        mediaPort: UInt16
+    ) {
+        self.index = index
+        self.count = count
+        self.linkPath = linkPath
+        self.mediaAddresses = mediaAddresses
+        self.announcedAddresses = announcedAddresses
+        self.mediaPort = mediaPort
+        gather = .auto
+        cpu = nil
+    }
+
+    package struct Refusal: Error, Hashable, CustomStringConvertible {
+        package var description: String
+        init(_ description: String) { self.description = description }
+    }
+
+    /// The arguments behind `media-relay worker`, from which `init(arguments:)` makes the same options.
+    package var arguments: [String] {
+        var arguments = [
+            "--index", "\(index)", "--count", "\(count)", "--link", linkPath, "--port", "\(mediaPort)",
+            "--gather", gather.rawValue,
+        ]
+        for address in mediaAddresses { arguments += ["--media", address] }
+        for address in announcedAddresses { arguments += ["--announce", address] }
+        if let cpu { arguments += ["--cpu", "\(cpu)"] }
+        return arguments
+    }
+
+    package init(arguments: [String]) throws(Refusal) {
+        self.init(
+            index: 0, count: 1, linkPath: "", mediaAddresses: [], announcedAddresses: [], mediaPort: 0)
+        var rest = arguments[...]
+        while let name = rest.popFirst() {
+            guard let value = rest.popFirst() else { throw Refusal("\(name): its value is missing") }
+            try set(name, value)
+        }
+        try validate()
+    }
+
+    private mutating func set(_ name: String, _ value: String) throws(Refusal) {
+        switch name {
+        case "--index": index = try Self.number(name, value, 0...1_023)
+        case "--count": count = try Self.number(name, value, 1...1_024)
+        case "--link": linkPath = value
+        case "--port": mediaPort = UInt16(try Self.number(name, value, 0...65_535))
+        case "--media": mediaAddresses.append(value)
+        case "--announce": announcedAddresses.append(value)
+        case "--cpu": cpu = try Self.number(name, value, 0...1_023)
+        case "--gather":
+            guard let gather = Gather(rawValue: value) else { throw Refusal("--gather \(value): not auto, on or off") }
+            self.gather = gather
+        default: throw Refusal("\(name): unknown argument")
+        }
+    }
+
+    private static func number(_ name: String, _ value: String, _ range: ClosedRange<Int>) throws(Refusal) -> Int {
+        guard let number = Int(value), range.contains(number) else {
+            throw Refusal("\(name) \(value): not a number in \(range.lowerBound)…\(range.upperBound)")
+        }
+        return number
+    }
+
+    private func validate() throws(Refusal) {
+        guard index < count else { throw Refusal("--index \(index): there are \(count) workers") }
+        guard !linkPath.isEmpty else { throw Refusal("--link is missing") }
+        guard (1...32).contains(mediaAddresses.count) else {
+            throw Refusal("--media: \(mediaAddresses.count) addresses, 1…32 are possible")
+        }
+        guard announcedAddresses.count <= 32 else {
+            throw Refusal("--announce: \(announcedAddresses.count) addresses, 32 are possible")
+        }
+        for text in mediaAddresses + announcedAddresses where PeerAddress(address: text, port: 0) == nil {
+            throw Refusal("\(text): not an IP address")
+        }
+        guard Int(mediaPort) + 2 * count - 1 <= 65_535 else {
+            throw Refusal("--port \(mediaPort): \(2 * count) ports from there on do not exist")
+        }
+        let announced = announcedAddresses.isEmpty ? mediaAddresses : announcedAddresses
+        for text in announced where PeerAddress(address: text, port: 0)?.isWildcard == true {
+            throw Refusal("\(text): clients cannot reach it, name addresses by --announce")
+        }
+    }
+}
