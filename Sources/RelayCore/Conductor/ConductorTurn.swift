@@ -4,6 +4,8 @@ public enum ConductorInput: Sendable {
     case news(WorkerID, WorkerNews)
     /// A worker's (re)connection, with all that it holds and kept.
     case workerConnected(WorkerHello)
+    /// The link to a worker broke while its process lives: it gets nobody new until its next hello.
+    case workerDetached(WorkerID)
     /// The worker's process is gone; its rooms with it.
     case workerGone(WorkerID)
     /// `deadline` has come.
@@ -20,5 +22,10 @@ public struct ConductorTurn: Sendable {
     public var replies: [(request: RequestID, reply: ControlReply)] = []
     /// Rooms to store (`Conductor.record(of:)`), each once.
     public var changedRooms: Set<RoomID> = []
+    /// Ended rooms that the conductor no longer holds: their records need not be given back at a restart. Their ids and
+    /// outcomes stay in the journal, which answers `Conductor`'s `knownEnded` with them.
+    public var forgottenRooms: Set<RoomID> = []
+    /// Idempotency keys to store in the same transaction; the journal deletes them by age (24 h) by itself.
+    public var idempotency: [IdempotencyRecord] = []
     public init() {}
 }

@@ -99,7 +99,7 @@ public enum ControlRequest: Hashable, Sendable {
 }
 
 public enum ControlReply: Hashable, Sendable {
-    /// 201, or 200 when `isNew` is false (the same id and body again, or a repeated idempotency key).
+    /// 201, or 200 when `isNew` is false (the same id and body again). A repeated idempotency key repeats the first answer.
     case created(RoomView, isNew: Bool)
     case rooms([RoomView], nextCursor: String?)
     case room(RoomView)

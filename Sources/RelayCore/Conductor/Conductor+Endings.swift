@@ -1,0 +1,144 @@
+import RTPCore
+
+// How participants leave and rooms end: every way out of the relay comes through `depart` and `finish`, once.
+
+extension Conductor {
+    /// What a room's lifecycle asks for.
+    func perform(_ action: RoomLifecycle.Action, on room: ConductedRoom, at time: Instant) {
+        switch action {
+        case .nothing:
+            break
+        case .becomeOccupied:
+            room.record.emptyDeadline = nil
+            timers.cancel(.emptyRoom(room.record.handle))
+        case .becomeEmpty:
+            releaseWorker(of: room)
+            startEmptyTimer(of: room)
+        case .start:
+            startDuration(of: room, at: time)
+        case .evacuate:
+            for participant in room.record.participants {
+                depart(participant.handle, from: room, reason: .nodeLost, detail: nil, at: time, removing: false)
+            }
+        case .end(_, let others, let reason):
+            finish(room, others: others, reason: reason, at: time)
+        }
+    }
+
+    /// Takes a participant out: its place, its indexes, its timer, its transport unless that is gone already; tells it, and
+    /// lets the room draw its conclusion.
+    func depart(
+        _ handle: ParticipantHandle, from room: ConductedRoom, reason: LeaveReason, detail: String?,
+        at time: Instant, removing: Bool
+    ) {
+        guard let index = room.record.index(of: handle) else { return }
+        var participant = room.record.participants.remove(at: index)
+        participant.lifecycle.leave(reason)
+        forget(participant, of: room, reason: reason)
+        if removing { command(.remove(handle), to: room.record.worker) }
+        let data = detail.map { [JSONValue.Field("detail", .string($0))] } ?? []
+        emit(.participantLeft, in: room, of: participant, reason: reason.rawValue, data: data, at: time)
+        let action = room.record.lifecycle.receive(.left(reason, heldSeat: participant.lifecycle.holdsSeat))
+        perform(action, on: room, at: time)
+    }
+
+    /// What leaving and being replaced have in common: indexes, timer, the worker's load, the name that is remembered.
+    func forget(_ participant: ParticipantRecord, of room: ConductedRoom, reason: LeaveReason?) {
+        let handle = participant.handle
+        timers.cancel(.participant(handle))
+        roomsByParticipant[handle] = nil
+        sessions[participant.uid]?.removeAll { $0 == handle }
+        if sessions[participant.uid]?.isEmpty == true { sessions[participant.uid] = nil }
+        if let worker = room.record.worker { workers[worker]?.transportCount -= 1 }
+        room.record.departed.append(
+            DepartedParticipant(
+                id: participant.id, uid: participant.uid, device: participant.device, reason: reason))
+        if room.record.departed.count > ConductorConfiguration.departedKept { room.record.departed.removeFirst() }
+    }
+
+    /// The end of a room whose lifecycle has just ended: everybody leaves, then `room.closed`.
+    func finish(_ room: ConductedRoom, others: LeaveReason, reason: String, at time: Instant) {
+        guard let outcome = room.record.outcome else { preconditionFailure("a room finishes without an outcome") }
+        for timer in ConductorTimer.all(ofRoom: room.record.handle) { timers.cancel(timer) }
+        room.record.emptyDeadline = nil
+        room.record.warningDeadline = nil
+        room.record.durationDeadline = nil
+        for participant in room.record.participants {
+            depart(participant.handle, from: room, reason: others, detail: nil, at: time, removing: true)
+        }
+        releaseWorker(of: room)
+        room.isAwaitingWorker = false
+        room.record.reason = reason
+        room.record.endedAtMs = milliseconds(of: time)
+        let duration = room.record.talkingSince.map { max(Interval.zero, time - $0) } ?? .zero
+        emit(
+            .roomClosed, in: room, of: nil, reason: reason,
+            data: [
+                JSONValue.Field("outcome", .string(outcome.rawValue)),
+                JSONValue.Field("durationMs", .integer(duration.milliseconds)),
+            ], at: time)
+        keepEnded(room, until: now + configuration.retention)
+    }
+
+    func releaseWorker(of room: ConductedRoom) {
+        guard let worker = room.record.worker else { return }
+        workers[worker]?.rooms.remove(room.record.handle)
+        room.record.worker = nil
+        change(room)
+    }
+
+    func startEmptyTimer(of room: ConductedRoom) {
+        let deadline = now + room.record.specification.timeouts.empty
+        room.record.emptyDeadline = deadline
+        timers.set(.emptyRoom(room.record.handle), to: deadline)
+        change(room)
+    }
+
+    private func startDuration(of room: ConductedRoom, at time: Instant) {
+        room.record.startedAtMs = milliseconds(of: time)
+        if room.record.specification.kind == .group { startTalking(in: room, at: time) }
+        guard let longest = room.record.specification.timeouts.maxDuration else { return }
+        let deadline = time + longest
+        room.record.durationDeadline = deadline
+        timers.set(.duration(room.record.handle), to: deadline)
+        guard longest > configuration.warningLead else { return }
+        room.record.warningDeadline = deadline - configuration.warningLead
+        timers.set(.durationWarning(room.record.handle), to: deadline - configuration.warningLead)
+    }
+
+    func startTalking(in room: ConductedRoom, at time: Instant) {
+        guard room.record.talkingSince == nil else { return }
+        room.record.talkingSince = time
+        room.record.talkingSinceMs = milliseconds(of: time)
+    }
+
+    // MARK: Ended rooms
+
+    /// Keeps an ended room to be looked at; the longest ended one makes room where there are too many.
+    func keepEnded(_ room: ConductedRoom, until deadline: Instant) {
+        endedRooms.append((room.record.handle, deadline))
+        while endedRooms.count > configuration.endedRoomsKept { forgetOldestEnded() }
+        rearmRetention()
+    }
+
+    func forgetEnded(at now: Instant) {
+        while let oldest = endedRooms.first, oldest.until <= now { forgetOldestEnded() }
+        rearmRetention()
+    }
+
+    private func forgetOldestEnded() {
+        guard let oldest = endedRooms.removeFirst(),
+            let room = roomsByHandle.removeValue(forKey: oldest.room)
+        else { return }
+        rooms[room.record.id] = nil
+        listing.remove(ordinal: room.record.ordinal)
+        turn.changedRooms.remove(room.record.id)
+        turn.forgottenRooms.insert(room.record.id)
+    }
+
+    private func rearmRetention() {
+        guard let oldest = endedRooms.first else { return timers.cancel(.retention) }
+        guard timers.deadline(of: .retention) != oldest.until else { return }
+        timers.set(.retention, to: oldest.until)
+    }
+}

@@ -1,0 +1,144 @@
+import RTPCore
+
+// Preparing: an offer becomes a participant with a transport on the room's worker. Everything that can refuse it comes
+// before anything changes, so that nothing half-made stays behind.
+
+extension Conductor {
+    func prepare(
+        in roomID: RoomID, state: PrepareState?, offer: [UInt8], for principal: Principal
+    ) throws(Problem) -> ControlReply {
+        guard case .participant(let identity) = principal else {
+            throw Problem(
+                status: 403, code: "forbidden", detail: "a session is prepared with a participant's token")
+        }
+        let room = try liveRoom(roomID, for: principal)
+        let predecessor = room.record.participants.first {
+            $0.uid == identity.uid && $0.device == identity.device
+        }
+        if let predecessor, try OfferIdentity(offer: offer) == predecessor.offer {
+            return .prepared(
+                predecessor.id, answer: Array(predecessor.answer.utf8), etag: predecessor.etag, isNew: false)
+        }
+        guard !isDraining else { throw draining() }
+        if predecessor == nil { try checkPlace(for: identity, in: room) }
+        let worker = try worker(for: room, isReplacement: predecessor != nil)
+        let wantsJoin = wantsJoin(state, replacing: predecessor)
+        if wantsJoin {
+            let others = rivals(of: identity.uid, in: room, except: predecessor?.handle)
+            if let other = others.first { throw alreadyJoined(other) }
+        }
+        let specification = room.record.specification
+        let session = try Negotiator.negotiate(
+            offer: offer,
+            policy: NegotiationPolicy(
+                kind: specification.kind, media: specification.media, videoCodec: specification.videoCodec,
+                grants: identity.grants),
+            endpoint: worker.endpoint, random: &random)
+        let participant = makeParticipant(
+            identity, session: session, in: room, wantsJoin: wantsJoin,
+            inheritsSeat: predecessor?.lifecycle.holdsSeat ?? false)
+        enter(participant, into: room, on: worker.id, replacing: predecessor)
+        return .prepared(participant.id, answer: session.answer, etag: participant.etag, isNew: true)
+    }
+
+    /// A room without ring is joined unless the client asks to wait. Who comes in another's place wants what that one did.
+    private func wantsJoin(_ state: PrepareState?, replacing predecessor: ParticipantRecord?) -> Bool {
+        if let predecessor { return predecessor.lifecycle.claimsSeat || state == .joined }
+        return state != .prepared
+    }
+
+    private func checkPlace(for identity: ParticipantIdentity, in room: ConductedRoom) throws(Problem) {
+        let specification = room.record.specification
+        let present = room.record.participants
+        switch specification.kind {
+        case .peer:
+            let users = Set(present.map(\.uid))
+            guard users.contains(identity.uid) || users.count < 2 else {
+                throw roomFull("a peer room takes two users, and two others are in \(room.record.id)")
+            }
+        case .group:
+            guard present.count < specification.maxParticipants else {
+                throw roomFull(
+                    "room \(room.record.id) has \(present.count) participants; its limit is "
+                        + "\(specification.maxParticipants)")
+            }
+        }
+        let waiting = (sessions[identity.uid] ?? []).count { handle in
+            guard let record = roomsByParticipant[handle]?.record, let index = record.index(of: handle) else {
+                return false
+            }
+            return record.participants[index].lifecycle.state != .joined
+        }
+        guard waiting < configuration.preparedPerUser else {
+            throw Problem(
+                status: 429, code: "overloaded",
+                detail: "user \(identity.uid) has \(waiting) sessions that are not joined; the limit is "
+                    + "\(configuration.preparedPerUser)",
+                retryAfterSeconds: configuration.retryAfterSeconds)
+        }
+    }
+
+    private func roomFull(_ detail: String) -> Problem {
+        Problem(status: 409, code: "room-full", detail: detail)
+    }
+
+    /// Where the room's media lives: the worker that it has, else the least loaded one.
+    private func worker(
+        for room: ConductedRoom, isReplacement: Bool
+    ) throws(Problem) -> (id: WorkerID, endpoint: WorkerEndpoint) {
+        let chosen = room.record.worker.map { workers[$0] } ?? leastLoadedWorker()
+        guard let worker = chosen, worker.isConnected, let endpoint = worker.endpoint else {
+            throw overloaded("no media worker is connected")
+        }
+        let limit = configuration.transportsPerWorker
+        guard isReplacement || worker.transportCount < limit else {
+            throw overloaded("the media worker carries \(worker.transportCount) transports; its limit is \(limit)")
+        }
+        return (worker.id, endpoint)
+    }
+
+    private func makeParticipant(
+        _ identity: ParticipantIdentity, session: NegotiatedSession, in room: ConductedRoom, wantsJoin: Bool,
+        inheritsSeat: Bool
+    ) -> ParticipantRecord {
+        let transport = TransportConfiguration(
+            participant: drawParticipantHandle(), room: room.record.handle,
+            isPeerRoom: room.record.specification.kind == .peer, joinsWhenReady: wantsJoin,
+            localICE: session.localICE, remoteICE: session.remoteICE, fingerprints: session.fingerprints,
+            sections: session.sections)
+        return ParticipantRecord(
+            id: drawParticipantID(), uid: identity.uid, device: identity.device,
+            lifecycle: ParticipantLifecycle(wantsJoin: wantsJoin, inheritsSeat: inheritsSeat),
+            transport: transport, generation: 1, offer: session.identity,
+            answer: String(decoding: session.answer, as: UTF8.self), videoUnsupported: session.videoUnsupported,
+            createdAtMs: wallClockMs, preparedAtMs: nil, joinedAtMs: nil, deadline: nil,
+            statistics: TransportStatistics())
+    }
+
+    private func enter(
+        _ participant: ParticipantRecord, into room: ConductedRoom, on worker: WorkerID,
+        replacing predecessor: ParticipantRecord?
+    ) {
+        room.record.worker = worker
+        workers[worker]?.rooms.insert(room.record.handle)
+        workers[worker]?.transportCount += 1
+        roomsByParticipant[participant.handle] = room
+        sessions[participant.uid, default: []].append(participant.handle)
+        // The new transport is made before the old one goes: a worker's room is never empty in between.
+        command(.create(participant.transport), to: worker)
+        if let predecessor, let index = room.record.index(of: predecessor.handle) {
+            room.record.participants[index] = participant
+            forget(predecessor, of: room, reason: nil)
+            command(.remove(predecessor.handle), to: worker)
+            emit(
+                .participantReplaced, in: room, of: predecessor, reason: nil,
+                data: [JSONValue.Field("by", .string(participant.id.text))], at: now)
+        } else {
+            room.record.participants.append(participant)
+            perform(room.record.lifecycle.receive(.came), on: room, at: now)
+        }
+        guard let index = room.record.index(of: participant.handle) else { return }
+        setDeadline(now + room.record.specification.timeouts.connecting, ofParticipantAt: index, in: room)
+        emit(.participantConnecting, in: room, of: participant, at: now)
+    }
+}

@@ -1,0 +1,183 @@
+import RTPCore
+
+// Creating, listing, looking at and ending rooms: the server key's verbs.
+
+extension Conductor {
+    func create(
+        _ specification: RoomSpecification, idempotencyKey: String?, for principal: Principal
+    ) throws(Problem) -> ControlReply {
+        let keyID = try requireServer(principal)
+        if let key = idempotencyKey, let answer = try repeated(key, of: keyID, specification) { return answer }
+        if let id = specification.id, let room = try existing(id, specification) {
+            return .created(view(of: room), isNew: false)
+        }
+        guard !isDraining else { throw draining() }
+        try validate(specification)
+        let liveCount = rooms.count - endedRooms.count
+        guard liveCount < configuration.roomsPerNode else {
+            throw overloaded("\(liveCount) rooms are open; the limit of this node is \(configuration.roomsPerNode)")
+        }
+        let room = open(specification)
+        if let key = idempotencyKey { remember(key, of: keyID, specification, answeredWith: room) }
+        return .created(view(of: room), isNew: true)
+    }
+
+    private func open(_ specification: RoomSpecification) -> ConductedRoom {
+        let record = RoomRecord(
+            id: specification.id ?? drawRoomID(), handle: drawRoomHandle(), ordinal: listing.nextOrdinal,
+            specification: specification, createdAtMs: wallClockMs)
+        let room = index(record)
+        emit(
+            .roomCreated, in: room, of: nil, reason: nil,
+            data: [
+                JSONValue.Field("kind", .string(specification.kind.rawValue)),
+                JSONValue.Field("media", .string(specification.media.rawValue)),
+            ], at: now)
+        startEmptyTimer(of: room)
+        return room
+    }
+
+    /// A room that has the id already: the same body is the same request. Nil when the id was never used.
+    private func existing(_ id: RoomID, _ specification: RoomSpecification) throws(Problem) -> ConductedRoom? {
+        guard let room = rooms[id] else {
+            if let outcome = knownEnded(id) { throw .ended(id, outcome) }
+            return nil
+        }
+        guard room.record.specification == specification else {
+            throw Problem(
+                status: 409, code: "session-already-active",
+                detail: "room id \(id) was used with another body; ids are never reused")
+        }
+        if let outcome = room.record.outcome { throw .ended(id, outcome) }
+        return room
+    }
+
+    private func validate(_ specification: RoomSpecification) throws(Problem) {
+        func refuse(_ detail: String) -> Problem {
+            Problem(status: 422, code: "invalid-room", detail: detail)
+        }
+        let limit = configuration.participantsPerRoom
+        guard (1...limit).contains(specification.maxParticipants) else {
+            throw refuse("maxParticipants \(specification.maxParticipants) is not in 1…\(limit)")
+        }
+        guard specification.videoCodec.kind == .video else { throw refuse("videoCodec names an audio codec") }
+        let metadataByteCount = specification.metadata?.utf8.count ?? 0
+        guard metadataByteCount <= ConductorConfiguration.metadataByteLimit else {
+            throw refuse(
+                "metadata has \(metadataByteCount) bytes; the limit is \(ConductorConfiguration.metadataByteLimit)")
+        }
+        let timeouts = specification.timeouts
+        let named: [(String, Interval?)] = [
+            ("prepared", timeouts.prepared), ("connecting", timeouts.connecting), ("empty", timeouts.empty),
+            ("maxDuration", timeouts.maxDuration),
+        ]
+        for case (let name, let value?) in named {
+            guard value > .zero, value <= ConductorConfiguration.longestTimeout else {
+                let longestMs = ConductorConfiguration.longestTimeout.milliseconds
+                throw refuse("timeout \(name) of \(value.milliseconds) ms is not in 1…\(longestMs)")
+            }
+        }
+    }
+
+    func look(at id: RoomID, for principal: Principal) throws(Problem) -> ControlReply {
+        .room(view(of: try room(id, for: principal)))
+    }
+
+    func delete(_ id: RoomID, reason: String?, for principal: Principal) throws(Problem) -> ControlReply {
+        _ = try requireServer(principal)
+        let room = try room(id, for: principal)
+        if case .end(_, let others, let standard) = room.record.lifecycle.receive(.deleted) {
+            finish(room, others: others, reason: reason ?? standard, at: now)
+        }
+        return .done
+    }
+
+    // MARK: Idempotency
+
+    private func repeated(
+        _ key: String, of keyID: String, _ specification: RoomSpecification
+    ) throws(Problem) -> ControlReply? {
+        let limit = ConductorConfiguration.idempotencyKeyByteLimit
+        guard (1...limit).contains(key.utf8.count) else {
+            throw Problem(
+                status: 400, code: "invalid-idempotency-key",
+                detail: "an Idempotency-Key has 1…\(limit) bytes, this one \(key.utf8.count)")
+        }
+        guard let record = idempotency.record(keyID: keyID, key: key) else { return nil }
+        guard record.request == specification else {
+            throw Problem(
+                status: 422, code: "idempotency-key-reused",
+                detail: "this Idempotency-Key was used with another body")
+        }
+        return .created(record.answer, isNew: true)
+    }
+
+    private func remember(
+        _ key: String, of keyID: String, _ request: RoomSpecification, answeredWith room: ConductedRoom
+    ) {
+        let record = IdempotencyRecord(
+            keyID: keyID, key: key, request: request, roomID: room.record.id,
+            createdAtMs: room.record.createdAtMs, seq: newestSeq)
+        idempotency.insert(record, keeping: configuration.idempotencyKeysKept)
+        turn.idempotency.append(record)
+        rearmIdempotency()
+    }
+
+    func forgetIdempotencyKeys() {
+        idempotency.removeAll(createdUntilMs: wallClockMs - configuration.idempotencyLife.milliseconds)
+        rearmIdempotency()
+    }
+
+    private func rearmIdempotency() {
+        guard let oldest = idempotency.oldestCreatedAtMs else { return timers.cancel(.idempotency) }
+        guard timers.deadline(of: .idempotency) == nil else { return }
+        let leftMs = oldest + configuration.idempotencyLife.milliseconds - wallClockMs
+        // The wall clock may be set while we wait: look again after an hour at the latest, in a second at the earliest.
+        timers.set(.idempotency, to: now + .milliseconds(min(max(leftMs, 1_000), 3_600_000)))
+    }
+
+    // MARK: Listing
+
+    func list(
+        status: RoomStatus?, uid: String?, cursor: String?, limit: Int, for principal: Principal
+    ) throws(Problem) -> ControlReply {
+        _ = try requireServer(principal)
+        var after: UInt64 = 0
+        if let cursor {
+            guard let ordinal = UInt64(cursor), ordinal < UInt64.max else {
+                throw Problem(status: 400, code: "invalid-cursor", detail: "cursor is not one that a listing gave")
+            }
+            after = ordinal
+        }
+        let pageSize = min(max(limit, 1), ConductorConfiguration.listLimit)
+        if let uid { return list(ofUser: uid, status: status, after: after, pageSize: pageSize) }
+        var views: [RoomView] = []
+        var index = listing.firstIndex(after: after)
+        let end = min(listing.entries.count, index + ConductorConfiguration.listScanLimit)
+        while index < end, views.count < pageSize {
+            if let room = listing.entries[index].room.flatMap({ roomsByHandle[$0] }),
+                status == nil || room.record.status == status
+            {
+                views.append(view(of: room))
+            }
+            index += 1
+        }
+        let hasMore = index < listing.entries.count
+        return .rooms(views, nextCursor: hasMore ? String(listing.entries[index - 1].ordinal) : nil)
+    }
+
+    /// The rooms that a user is in.
+    private func list(
+        ofUser uid: String, status: RoomStatus?, after: UInt64, pageSize: Int
+    ) -> ControlReply {
+        var records: [UInt64: RoomRecord] = [:]
+        for handle in sessions[uid] ?? [] {
+            guard let record = roomsByParticipant[handle]?.record, record.ordinal > after else { continue }
+            if status == nil || record.status == status { records[record.ordinal] = record }
+        }
+        let ordinals = records.keys.sorted()
+        let page = ordinals.prefix(pageSize)
+        let views = page.compactMap { records[$0]?.view(seq: newestSeq) }
+        return .rooms(views, nextCursor: ordinals.count > pageSize ? page.last.map { String($0) } : nil)
+    }
+}

@@ -1,0 +1,145 @@
+import RTPCore
+
+// Joining and leaving, and what a participant's lifecycle asks for.
+
+extension Conductor {
+    func join(
+        _ id: ParticipantID, in roomID: RoomID, endOthers: Bool, takeover: Bool, for principal: Principal
+    ) throws(Problem) -> ControlReply {
+        let room = try liveRoom(roomID, for: principal)
+        let participant = room.record.participants[try session(id, in: room, for: principal)]
+        guard !participant.lifecycle.claimsSeat else { return .joined(view(of: room)) }
+        let others = rivals(of: participant.uid, in: room, except: participant.handle)
+        for other in others where other.room === room ? !takeover : !endOthers {
+            throw alreadyJoined(other)
+        }
+        for other in others {
+            // The same user's joined device stays until the new one's gate opens: whoever moves a call does not fall silent.
+            if other.room === room, other.participant.lifecycle.state == .joined { continue }
+            let reason: LeaveReason = other.room === room ? .answeredElsewhere : .hangup
+            depart(
+                other.participant.handle, from: other.room, reason: reason, detail: nil, at: now, removing: true)
+        }
+        apply(.joinRequested, to: participant.handle, in: room, at: now, transportIsGone: false)
+        return .joined(view(of: room))
+    }
+
+    func leave(_ id: ParticipantID, in roomID: RoomID, for principal: Principal) throws(Problem) -> ControlReply {
+        // The server ends somebody else's session: that is a kick, whatever the path of the request.
+        let event: ParticipantLifecycle.Event = if case .server = principal { .kicked } else { .leaveRequested }
+        return try end(id, in: roomID, by: event, for: principal)
+    }
+
+    func kick(_ id: ParticipantID, in roomID: RoomID, for principal: Principal) throws(Problem) -> ControlReply {
+        _ = try requireServer(principal)
+        return try end(id, in: roomID, by: .kicked, for: principal)
+    }
+
+    /// Leaving again, or leaving an ended room, is as good as the first time.
+    private func end(
+        _ id: ParticipantID, in roomID: RoomID, by event: ParticipantLifecycle.Event, for principal: Principal
+    ) throws(Problem) -> ControlReply {
+        let room = try room(roomID, for: principal)
+        if departed(id, in: room, for: principal) != nil { return .done }
+        let handle = room.record.participants[try session(id, in: room, for: principal)].handle
+        apply(event, to: handle, in: room, at: now, transportIsGone: false)
+        return .done
+    }
+
+    // MARK: One joined session a user
+
+    struct Rival {
+        var room: ConductedRoom
+        var participant: ParticipantRecord
+    }
+
+    /// The user's other sessions that are joined or on the way there and do not go together with one in `room`: those of
+    /// the same room, and those of other rooms unless either room allows to be joined beside others.
+    func rivals(of uid: String, in room: ConductedRoom, except handle: ParticipantHandle?) -> [Rival] {
+        (sessions[uid] ?? []).compactMap { other in
+            guard other != handle, let otherRoom = roomsByParticipant[other],
+                let index = otherRoom.record.index(of: other)
+            else { return nil }
+            let participant = otherRoom.record.participants[index]
+            guard participant.lifecycle.claimsSeat else { return nil }
+            let goesTogether =
+                room.record.specification.allowParallel || otherRoom.record.specification.allowParallel
+            return otherRoom === room || !goesTogether ? Rival(room: otherRoom, participant: participant) : nil
+        }
+    }
+
+    func alreadyJoined(_ rival: Rival) -> Problem {
+        let device = rival.participant.device
+        return Problem(
+            status: 409, code: "already-joined",
+            detail: "user \(rival.participant.uid) is joined in room \(rival.room.record.id) with device \(device)",
+            members: [
+                JSONValue.Field("roomId", .string(rival.room.record.id.text)),
+                JSONValue.Field("participantId", .string(rival.participant.id.text)),
+                JSONValue.Field("device", .string(device)),
+            ])
+    }
+
+    // MARK: Lifecycle
+
+    /// Lets a participant's lifecycle judge an event and carries out what it says. `transportIsGone`: the worker has
+    /// nothing left to remove.
+    func apply(
+        _ event: ParticipantLifecycle.Event, to handle: ParticipantHandle, in room: ConductedRoom, at time: Instant,
+        transportIsGone: Bool
+    ) {
+        guard let index = room.record.index(of: handle) else { return }
+        switch room.record.participants[index].lifecycle.receive(event) {
+        case .nothing:
+            break
+        case .becomePrepared:
+            becomePrepared(index, in: room, at: time)
+        case .becomeJoined(let opensGate):
+            if opensGate { command(.join(handle), to: room.record.worker) }
+            becomeJoined(handle, in: room, at: time)
+        case .becomePreparedAndJoined:
+            becomePrepared(index, in: room, at: time)
+            becomeJoined(handle, in: room, at: time)
+        case .awaitKeys:
+            command(.join(handle), to: room.record.worker)
+            change(room)
+        case .leave(let reason, let detail):
+            depart(handle, from: room, reason: reason, detail: detail, at: time, removing: !transportIsGone)
+        case .becomeInterrupted:
+            emit(.participantInterrupted, in: room, of: room.record.participants[index], at: time)
+        case .becomeRecovered:
+            emit(.participantRecovered, in: room, of: room.record.participants[index], at: time)
+        }
+    }
+
+    private func becomePrepared(_ index: Int, in room: ConductedRoom, at time: Instant) {
+        room.record.participants[index].preparedAtMs = milliseconds(of: time)
+        setDeadline(time + room.record.specification.timeouts.prepared, ofParticipantAt: index, in: room)
+        emit(.participantPrepared, in: room, of: room.record.participants[index], at: time)
+    }
+
+    private func becomeJoined(_ handle: ParticipantHandle, in room: ConductedRoom, at time: Instant) {
+        guard let uid = room.record.index(of: handle).map({ room.record.participants[$0].uid }) else { return }
+        for rival in rivals(of: uid, in: room, except: handle) {
+            let reason: LeaveReason = rival.room === room ? .answeredElsewhere : .hangup
+            depart(
+                rival.participant.handle, from: rival.room, reason: reason, detail: nil, at: time, removing: true)
+        }
+        guard let index = room.record.index(of: handle) else { return }
+        room.record.participants[index].joinedAtMs = milliseconds(of: time)
+        room.record.participants[index].deadline = nil
+        timers.cancel(.participant(handle))
+        emit(.participantJoined, in: room, of: room.record.participants[index], at: time)
+        perform(room.record.lifecycle.receive(.joined), on: room, at: time)
+        if room.record.specification.kind == .peer {
+            let joinedUsers = Set(room.record.participants.filter { $0.lifecycle.state == .joined }.map(\.uid))
+            if joinedUsers.count == 2 { startTalking(in: room, at: time) }
+        }
+    }
+
+    func setDeadline(_ deadline: Instant, ofParticipantAt index: Int, in room: ConductedRoom) {
+        room.record.participants[index].deadline = deadline
+        timers.set(.participant(room.record.participants[index].handle), to: deadline)
+        change(room)
+    }
+}

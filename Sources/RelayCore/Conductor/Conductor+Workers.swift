@@ -1,0 +1,171 @@
+import RTPCore
+
+// Workers come, go and come back. The worker's word counts for media facts, the journal's for decisions (CALLS.md, "When
+// processes die"): a fact without its event becomes the event now, an end that was not carried out is carried out.
+
+extension Conductor {
+    /// A hello: what the worker holds and kept is compared with what is known here.
+    func adopt(_ hello: WorkerHello) {
+        let gone = workers.keys.filter { $0.index == hello.worker.index && $0.epoch != hello.worker.epoch }
+        for worker in gone.sorted(by: { $0.epoch < $1.epoch }) { lose(worker) }
+        let worker = workers[hello.worker] ?? ConductedWorker(hello.worker)
+        workers[hello.worker] = worker
+        worker.endpoint = hello.endpoint
+        worker.isConnected = true
+        for news in hello.news { receive(news, from: hello.worker) }
+        var held: [ParticipantHandle: TransportSnapshot] = [:]
+        for transport in hello.transports { held[transport.participant] = transport }
+        for room in ordered(worker.rooms) {
+            for participant in room.record.participants {
+                compare(participant.handle, in: room, with: held[participant.handle])
+            }
+            if room.isAwaitingWorker {
+                room.isAwaitingWorker = false
+                armTimers(of: room)
+            }
+        }
+        for transport in hello.transports where roomsByParticipant[transport.participant]?.record.worker != worker.id {
+            command(.remove(transport.participant), to: worker.id)
+        }
+        command(.adopted, to: worker.id)
+        if !workers.values.contains(where: { $0.endpoint == nil }) { timers.cancel(.workerWait) }
+    }
+
+    /// One participant here against its transport there.
+    private func compare(
+        _ handle: ParticipantHandle, in room: ConductedRoom, with snapshot: TransportSnapshot?
+    ) {
+        guard let snapshot else {
+            // Removed as well: a creation that crossed the hello may be on its way to the worker.
+            return apply(.transportMissing, to: handle, in: room, at: now, transportIsGone: false)
+        }
+        let since = min(max(snapshot.since, Instant(nanoseconds: 0)), now)
+        switch snapshot.phase {
+        case .connecting: break
+        case .prepared: apply(.keysInstalled, to: handle, in: room, at: since, transportIsGone: false)
+        case .joined: apply(.gateOpened, to: handle, in: room, at: since, transportIsGone: false)
+        }
+        apply(snapshot.isInterrupted ? .interrupted : .recovered, to: handle, in: room, at: now, transportIsGone: false)
+        guard let index = room.record.index(of: handle) else { return }
+        // A join that was decided while the worker was away.
+        if snapshot.phase != .joined, room.record.participants[index].lifecycle.claimsSeat {
+            command(.join(handle), to: room.record.worker)
+        }
+    }
+
+    /// The worker's process is gone, and what it carried with it.
+    func lose(_ id: WorkerID) {
+        guard let worker = workers.removeValue(forKey: id) else { return }
+        for room in ordered(worker.rooms) {
+            room.isAwaitingWorker = false
+            perform(room.record.lifecycle.receive(.workerLost), on: room, at: now)
+        }
+    }
+
+    /// Restored rooms have waited long enough.
+    func giveUpWaitingForWorkers() {
+        let missing = workers.values.filter { $0.endpoint == nil }.map(\.id)
+        for worker in missing.sorted(by: { ($0.index, $0.epoch) < ($1.index, $1.epoch) }) { lose(worker) }
+    }
+
+    /// The connected worker with the fewest transports; of equals the one with the lowest index.
+    func leastLoadedWorker() -> ConductedWorker? {
+        workers.values.filter(\.isConnected).min {
+            ($0.transportCount, $0.id.index) < ($1.transportCount, $1.id.index)
+        }
+    }
+
+    func ordered(_ handles: Set<RoomHandle>) -> [ConductedRoom] {
+        handles.compactMap { roomsByHandle[$0] }.sorted { $0.record.ordinal < $1.record.ordinal }
+    }
+
+    // MARK: Start and end of this process
+
+    /// Before the first decision: `node.started`, and restored rooms go on or wait for their workers.
+    func start() {
+        isStarted = true
+        let liveCount = rooms.values.count { $0.record.status != .ended }
+        emit(
+            .nodeStarted, in: nil, of: nil, reason: nil,
+            data: [
+                JSONValue.Field("epoch", .string(String(epoch, radix: 16))),
+                JSONValue.Field("rooms", .integer(Int64(liveCount))),
+            ], at: now)
+        restoreEndedRooms()
+        forgetIdempotencyKeys()
+        let live = ordered(Set(roomsByHandle.keys)).filter { $0.record.status != .ended }
+        if !isSameBoot {
+            for room in live { rebase(room) }
+            for worker in workers.keys.sorted(by: { ($0.index, $0.epoch) < ($1.index, $1.epoch) }) { lose(worker) }
+        }
+        for room in live where room.record.status != .ended {
+            room.isAwaitingWorker = room.record.worker != nil
+            if !room.isAwaitingWorker { armTimers(of: room) }
+        }
+        if !workers.isEmpty { timers.set(.workerWait, to: now + configuration.workerWait) }
+    }
+
+    /// Puts a room into every index; a restored one's timers are armed at the start.
+    @discardableResult
+    func index(_ record: RoomRecord) -> ConductedRoom {
+        precondition(rooms[record.id] == nil, "two rooms with one id")
+        let room = ConductedRoom(record)
+        rooms[record.id] = room
+        roomsByHandle[record.handle] = room
+        listing.append(record.handle, ordinal: record.ordinal)
+        for participant in record.participants {
+            roomsByParticipant[participant.handle] = room
+            sessions[participant.uid, default: []].append(participant.handle)
+        }
+        if let id = record.worker {
+            let worker = workers[id] ?? ConductedWorker(id)
+            workers[id] = worker
+            worker.rooms.insert(record.handle)
+            worker.transportCount += record.participants.count
+        }
+        return room
+    }
+
+    private func restoreEndedRooms() {
+        let ended = rooms.values.filter { $0.record.status == .ended }
+        for room in ended.sorted(by: { ($0.record.endedAtMs ?? 0, $0.record.ordinal) < ($1.record.endedAtMs ?? 0, $1.record.ordinal) }) {
+            let ageMs = max(0, wallClockMs - (room.record.endedAtMs ?? 0))
+            keepEnded(room, until: now + max(.zero, configuration.retention - .milliseconds(min(ageMs, 1 << 40))))
+        }
+    }
+
+    /// Instants of another boot mean nothing here: what was counted by them is counted by the wall clock.
+    private func rebase(_ room: ConductedRoom) {
+        func instant(ofMs time: Int64) -> Instant { now - .milliseconds(max(0, min(wallClockMs - time, 1 << 40))) }
+        room.record.talkingSince = room.record.talkingSinceMs.map(instant)
+        let timeouts = room.record.specification.timeouts
+        if room.record.emptyDeadline != nil { room.record.emptyDeadline = now + timeouts.empty }
+        if let startedAtMs = room.record.startedAtMs, let longest = timeouts.maxDuration {
+            let deadline = instant(ofMs: startedAtMs) + longest
+            room.record.durationDeadline = deadline
+            if room.record.warningDeadline != nil { room.record.warningDeadline = deadline - configuration.warningLead }
+        }
+        change(room)
+    }
+
+    private func armTimers(of room: ConductedRoom) {
+        let record = room.record
+        if let deadline = record.emptyDeadline { timers.set(.emptyRoom(record.handle), to: deadline) }
+        if let deadline = record.warningDeadline { timers.set(.durationWarning(record.handle), to: deadline) }
+        if let deadline = record.durationDeadline { timers.set(.duration(record.handle), to: deadline) }
+        for participant in record.participants {
+            if let deadline = participant.deadline { timers.set(.participant(participant.handle), to: deadline) }
+        }
+    }
+
+    /// Everything ends, nothing new is taken; the workers stop when they have said so to their clients.
+    func drain() {
+        guard !isDraining else { return }
+        isDraining = true
+        emit(.nodeDraining, in: nil, of: nil, reason: nil, data: [], at: now)
+        for room in ordered(Set(roomsByHandle.keys)) {
+            perform(room.record.lifecycle.receive(.drained), on: room, at: now)
+        }
+        for worker in workers.keys.sorted(by: { $0.index < $1.index }) { command(.shutDown, to: worker) }
+    }
+}

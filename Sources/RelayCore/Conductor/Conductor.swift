@@ -1,0 +1,149 @@
+import RTPCore
+
+/// Owns every room and participant of the node and decides everything about them: requests, workers' news and timers go in
+/// one at a time, and each gives one `ConductorTurn`. Nothing is suspended between check and change, so of two that cross the
+/// first wins and the other gets a definite answer. It opens nothing, stores nothing and reads no clock; it is confined to
+/// the one thread that calls it.
+///
+/// Contract: `now` never goes back; call `decide(.timer, …)` when `deadline` has come; send a turn's commands at once,
+/// store its events, changed rooms and idempotency keys in one transaction, then give out its replies and events.
+public final class Conductor {
+    /// Whether a room id is known to have ended longer ago than the conductor remembers, and how. Asked only when a room is
+    /// created under an id that is not held; the journal answers.
+    public typealias KnownEnded = (RoomID) -> RoomOutcome?
+
+    public let configuration: ConductorConfiguration
+    let knownEnded: KnownEnded
+    /// Random for this life of the process, told in `node.started`.
+    public let epoch: UInt64
+
+    var random: RandomSource
+    var rooms: [RoomID: ConductedRoom] = [:]
+    var roomsByHandle: [RoomHandle: ConductedRoom] = [:]
+    var roomsByParticipant: [ParticipantHandle: ConductedRoom] = [:]
+    /// Everything that a user has, over all rooms, in the order it came.
+    var sessions: [String: [ParticipantHandle]] = [:]
+    var workers: [WorkerID: ConductedWorker] = [:]
+    var timers = ConductorTimers()
+    var listing = RoomListing()
+    /// Ended rooms that are still told about, the longest ended first.
+    var endedRooms = Line<(room: RoomHandle, until: Instant)>()
+    var idempotency = IdempotencyTable()
+    var nextSeq: UInt64
+    var isDraining = false
+    var isStarted = false
+    let isSameBoot: Bool
+
+    // Of the decision that is being made.
+    var turn = ConductorTurn()
+    var now = Instant(nanoseconds: 0)
+    var wallClockMs: Int64 = 0
+
+    /// A conductor that goes on where the journal's one stopped.
+    /// - Parameters:
+    ///   - restoring: every room that had not been forgotten, ended ones as well.
+    ///   - idempotency: the keys of the last 24 h.
+    ///   - nextSeq: one more than the newest event's number; 1 for a new log.
+    ///   - isSameBoot: whether the records' instants are of this boot; if not, their workers are gone.
+    public init(
+        configuration: ConductorConfiguration, random: RandomSource, restoring: [RoomRecord],
+        idempotency: [IdempotencyRecord], nextSeq: UInt64, isSameBoot: Bool,
+        knownEnded: @escaping KnownEnded
+    ) {
+        precondition(nextSeq > 0, "event numbers start at 1")
+        precondition(configuration.retention >= ConductorConfiguration.participantsLook)
+        self.configuration = configuration
+        self.knownEnded = knownEnded
+        self.random = random
+        self.nextSeq = nextSeq
+        self.isSameBoot = isSameBoot
+        epoch = self.random.next()
+        for record in restoring.sorted(by: { $0.ordinal < $1.ordinal }) { index(record) }
+        for record in idempotency.sorted(by: { $0.createdAtMs < $1.createdAtMs }) {
+            self.idempotency.insert(record, keeping: configuration.idempotencyKeysKept)
+        }
+    }
+
+    /// When `decide(.timer, …)` is due at the latest. At once before the first decision, which says `node.started`.
+    public var deadline: Instant { isStarted ? timers.next : Instant(nanoseconds: 0) }
+
+    /// The room to store for a `changedRooms` entry; nil when it is not held.
+    public func record(of room: RoomID) -> RoomRecord? { rooms[room]?.record }
+
+    /// One decision. Timers that are due are decided before the input, so that who is first does not hang on when the
+    /// caller gets around to them.
+    /// - Parameter wallClockMs: milliseconds since the Unix epoch at `now`.
+    public func decide(_ input: ConductorInput, now: Instant, wallClockMs: Int64) -> ConductorTurn {
+        precondition(now >= self.now, "time went back")
+        self.now = now
+        self.wallClockMs = wallClockMs
+        turn = ConductorTurn()
+        if !isStarted { start() }
+        decideDueTimers()
+        switch input {
+        case .request(let id, let principal, let request):
+            turn.replies.append((id, reply(to: request, from: principal)))
+        case .news(let worker, let news):
+            receive(news, from: worker)
+        case .workerConnected(let hello):
+            adopt(hello)
+        case .workerDetached(let worker):
+            workers[worker]?.isConnected = false
+        case .workerGone(let worker):
+            lose(worker)
+        case .timer:
+            break
+        case .drain:
+            drain()
+        }
+        defer { turn = ConductorTurn() }
+        return turn
+    }
+
+    private func reply(to request: ControlRequest, from principal: Principal) -> ControlReply {
+        do throws(Problem) {
+            return switch request {
+            case .createRoom(let specification, let key):
+                try create(specification, idempotencyKey: key, for: principal)
+            case .listRooms(let status, let uid, let cursor, let limit):
+                try list(status: status, uid: uid, cursor: cursor, limit: limit, for: principal)
+            case .room(let room):
+                try look(at: room, for: principal)
+            case .deleteRoom(let room, let reason):
+                try delete(room, reason: reason, for: principal)
+            case .prepare(let room, let state, let offer):
+                try prepare(in: room, state: state, offer: offer, for: principal)
+            case .join(let room, let participant, let endOthers, let takeover):
+                try join(participant, in: room, endOthers: endOthers, takeover: takeover, for: principal)
+            case .leave(let room, let participant):
+                try leave(participant, in: room, for: principal)
+            case .kick(let room, let participant):
+                try kick(participant, in: room, for: principal)
+            case .trickle(let room, let participant, let ifMatch, let fragment):
+                try trickle(participant, in: room, ifMatch: ifMatch, fragment: fragment, for: principal)
+            }
+        } catch {
+            return .problem(error)
+        }
+    }
+}
+
+/// A room as the conductor holds it.
+final class ConductedRoom {
+    var record: RoomRecord
+    /// Restored, and its worker has not said hello yet: what it knows may be older than what the worker knows, so its
+    /// timers wait.
+    var isAwaitingWorker = false
+    init(_ record: RoomRecord) { self.record = record }
+}
+
+/// A worker process as the conductor knows it.
+final class ConductedWorker {
+    let id: WorkerID
+    /// Nil until its hello.
+    var endpoint: WorkerEndpoint?
+    var isConnected = false
+    var rooms: Set<RoomHandle> = []
+    var transportCount = 0
+    init(_ id: WorkerID) { self.id = id }
+}

@@ -1,0 +1,134 @@
+import RTPCore
+
+/// All that is known of a room, as the journal keeps it: a restarted conductor goes on from it. Deadlines are instants of
+/// the boot clock, so they hold for every process of one boot.
+public struct RoomRecord: Hashable, Sendable, Codable {
+    public let id: RoomID
+    public let handle: RoomHandle
+    /// The node-wide count of rooms at its creation: the order of listings and their cursor.
+    public let ordinal: UInt64
+    public let specification: RoomSpecification
+    public internal(set) var lifecycle: RoomLifecycle
+    /// Why it ended, as the API tells it.
+    public internal(set) var reason: String?
+    public let createdAtMs: Int64
+    public internal(set) var startedAtMs: Int64?
+    public internal(set) var endedAtMs: Int64?
+    /// Peer: both users joined for the first time; group: the first one. The call's duration counts from here.
+    public internal(set) var talkingSince: Instant?
+    public internal(set) var talkingSinceMs: Int64?
+    /// The `roomSeq` of its next event; the first is 1.
+    public internal(set) var nextRoomSeq: UInt64
+    /// Who carries its media; nil while nobody is in.
+    public internal(set) var worker: WorkerID?
+    /// Everybody who is in, in the order they came; a replacement stands in its predecessor's place.
+    public internal(set) var participants: [ParticipantRecord]
+    /// The latest who left, oldest first, at most 64.
+    public internal(set) var departed: [DepartedParticipant]
+    public internal(set) var emptyDeadline: Instant?
+    public internal(set) var warningDeadline: Instant?
+    public internal(set) var durationDeadline: Instant?
+
+    init(id: RoomID, handle: RoomHandle, ordinal: UInt64, specification: RoomSpecification, createdAtMs: Int64) {
+        self.id = id
+        self.handle = handle
+        self.ordinal = ordinal
+        self.specification = specification
+        self.createdAtMs = createdAtMs
+        lifecycle = RoomLifecycle(kind: specification.kind)
+        nextRoomSeq = 1
+        participants = []
+        departed = []
+    }
+
+    public var status: RoomStatus { lifecycle.status }
+    public var outcome: RoomOutcome? { lifecycle.outcome }
+
+    /// The room as the API shows it. `seq`: the number of the newest event that the view knows of.
+    public func view(seq: UInt64) -> RoomView {
+        var view = RoomView(
+            id: id, specification: specification, status: status, createdAtMs: createdAtMs, seq: seq)
+        view.outcome = outcome
+        view.reason = reason
+        view.startedAtMs = startedAtMs
+        view.endedAtMs = endedAtMs
+        view.participants = participants.map { $0.view }
+        return view
+    }
+
+    func index(of handle: ParticipantHandle) -> Int? {
+        participants.firstIndex { $0.handle == handle }
+    }
+    func index(of participant: ParticipantID) -> Int? {
+        participants.firstIndex { $0.id == participant }
+    }
+}
+
+/// One device of one user in a room.
+public struct ParticipantRecord: Hashable, Sendable, Codable {
+    public let id: ParticipantID
+    public let uid: String
+    public let device: String
+    public internal(set) var lifecycle: ParticipantLifecycle
+    /// What its worker was told; `remoteICE` and `localICE` are those of the current ICE generation.
+    public internal(set) var transport: TransportConfiguration
+    /// 1 at the answer, one more after each ICE restart: the session's ETag.
+    public internal(set) var generation: Int
+    /// Tells the offer that it came with from another one.
+    public let offer: OfferIdentity
+    /// The SDP answer, for the same offer again.
+    public let answer: String
+    public let videoUnsupported: Bool
+    public let createdAtMs: Int64
+    public internal(set) var preparedAtMs: Int64?
+    public internal(set) var joinedAtMs: Int64?
+    /// Connecting or prepared expiry; nil once joined.
+    public internal(set) var deadline: Instant?
+    public internal(set) var statistics: TransportStatistics
+
+    public var handle: ParticipantHandle { transport.participant }
+    var etag: String { String(generation) }
+
+    public var view: ParticipantView {
+        var view = ParticipantView(
+            id: id, uid: uid, device: device, state: lifecycle.state, createdAtMs: createdAtMs)
+        view.isInterrupted = lifecycle.isInterrupted
+        view.sends = MediaKind.allCases.filter { kind in
+            transport.sections.contains { $0.kind == kind && $0.clientSends }
+        }
+        view.receives = MediaKind.allCases.filter { kind in
+            transport.sections.contains { $0.kind == kind && $0.clientReceives }
+        }
+        view.videoUnsupported = videoUnsupported
+        view.preparedAtMs = preparedAtMs
+        view.joinedAtMs = joinedAtMs
+        view.statistics = statistics
+        return view
+    }
+}
+
+/// One who is out, by name: a repeated leave gets its answer from here.
+public struct DepartedParticipant: Hashable, Sendable, Codable {
+    public let id: ParticipantID
+    public let uid: String
+    public let device: String
+    /// Nil: replaced by the same device preparing anew.
+    public let reason: LeaveReason?
+}
+
+/// One `Idempotency-Key` of a creation and what it was answered, kept in the journal for 24 h.
+public struct IdempotencyRecord: Hashable, Sendable, Codable {
+    /// The server key that sent it: each has its own keys.
+    public let keyID: String
+    public let key: String
+    /// The request's body, compared as a whole.
+    public let request: RoomSpecification
+    /// The answer: the room as it was at that moment.
+    public let roomID: RoomID
+    public let createdAtMs: Int64
+    public let seq: UInt64
+
+    var answer: RoomView {
+        RoomView(id: roomID, specification: request, status: .initiated, createdAtMs: createdAtMs, seq: seq)
+    }
+}

@@ -1,0 +1,294 @@
+import RTPCore
+import RelayCore
+import Testing
+
+/// A conductor with a clock and workers of straw. Every turn is held to what must always be true: gapless numbers, one
+/// `room.closed` a room, invariants, and workers that hold exactly the transports of those who are in.
+final class ConductorHarness {
+    private(set) var conductor: Conductor
+    var now = Instant(nanoseconds: 1_000_000_000_000)
+    /// 2026-01-01T00:00:00Z at the start.
+    private(set) var wallClockMs: Int64 = 1_767_225_600_000
+    private(set) var events: [RelayEvent] = []
+    private(set) var lastTurn = ConductorTurn()
+    /// What the straw workers hold, by the commands that reached them.
+    var held: [WorkerID: Set<ParticipantHandle>] = [:]
+    /// What a journal would have: the newest record of every room, and the idempotency keys.
+    private(set) var journal: [RoomID: RoomRecord] = [:]
+    private(set) var keys: [IdempotencyRecord] = []
+    private var requestCount: UInt64 = 0
+    private var closedRooms: Set<RoomID> = []
+    private var nextRoomSeqs: [RoomID: UInt64] = [:]
+    private let configuration: ConductorConfiguration
+    private let seed: UInt64
+    var forgotten: [RoomID: RoomOutcome] = [:]
+
+    init(
+        _ configuration: ConductorConfiguration = ConductorConfiguration(), seed: UInt64 = 1, workers: Int = 1
+    ) {
+        self.configuration = configuration
+        self.seed = seed
+        conductor = Conductor(
+            configuration: configuration, random: .seeded(seed), restoring: [], idempotency: [], nextSeq: 1,
+            isSameBoot: true, knownEnded: { _ in nil })
+        for index in 0..<workers { connect(Self.worker(index)) }
+    }
+
+    static func worker(_ index: Int, epoch: UInt64 = 1) -> WorkerID { WorkerID(index: index, epoch: epoch) }
+    static let server = Principal.server(keyID: "key1")
+    static func token(_ uid: String, _ room: RoomID, device: String = "phone") -> Principal {
+        .participant(ParticipantIdentity(uid: uid, device: device, room: room, grants: .standard))
+    }
+
+    /// The process dies and another one goes on from the journal.
+    func restart(isSameBoot: Bool = true, knownEnded: @escaping (RoomID) -> RoomOutcome? = { _ in nil }) {
+        conductor = Conductor(
+            configuration: configuration, random: .seeded(seed + 1_000), restoring: Array(journal.values),
+            idempotency: keys, nextSeq: UInt64(events.count) + 1, isSameBoot: isSameBoot, knownEnded: knownEnded)
+        if !isSameBoot { held = [:] }
+    }
+
+    // MARK: One decision
+
+    @discardableResult
+    func decide(_ input: ConductorInput) -> ConductorTurn {
+        let turn = conductor.decide(input, now: now, wallClockMs: wallClockMs)
+        lastTurn = turn
+        for event in turn.events { record(event) }
+        for (worker, command) in turn.commands { carryOut(command, by: worker) }
+        for room in turn.forgottenRooms {
+            #expect(conductor.record(of: room) == nil)
+            forgotten[room] = journal.removeValue(forKey: room)?.outcome
+        }
+        for room in turn.changedRooms {
+            guard let record = conductor.record(of: room) else {
+                Issue.record("changed room \(room) has no record")
+                continue
+            }
+            journal[room] = record
+        }
+        keys += turn.idempotency
+        let broken = conductor.checkInvariants()
+        #expect(broken.isEmpty, "\(broken)")
+        return turn
+    }
+
+    private func record(_ event: RelayEvent) {
+        #expect(event.seq == UInt64(events.count) + 1, "seq has a gap")
+        events.append(event)
+        guard let room = event.roomID else {
+            #expect(event.roomSeq == 0)
+            return
+        }
+        #expect(event.roomSeq == nextRoomSeqs[room, default: 1], "roomSeq of \(room) has a gap")
+        nextRoomSeqs[room] = event.roomSeq + 1
+        #expect(!closedRooms.contains(room), "\(event.type) after room.closed in \(room)")
+        if event.type == .roomClosed { closedRooms.insert(room) }
+    }
+
+    private func carryOut(_ command: WorkerCommand, by worker: WorkerID) {
+        switch command {
+        case .create(let transport): held[worker, default: []].insert(transport.participant)
+        case .remove(let handle): held[worker]?.remove(handle)
+        case .join, .restartICE, .adopted: break
+        case .shutDown: held[worker] = nil
+        }
+    }
+
+    /// Moves the clock, deciding every timer at its time.
+    func advance(_ interval: Interval) {
+        let end = now + interval
+        while conductor.deadline <= end {
+            let next = max(now, conductor.deadline)
+            move(to: next)
+            decide(.timer)
+        }
+        move(to: end)
+    }
+
+    /// Moves the clock without telling the conductor.
+    func move(to instant: Instant) {
+        // Both clocks from the same start, so that no rounding adds up.
+        now = instant
+        wallClockMs = 1_767_225_600_000 + (now.nanoseconds - 1_000_000_000_000) / 1_000_000
+    }
+
+    // MARK: Requests
+
+    func request(_ principal: Principal, _ request: ControlRequest) -> ControlReply {
+        requestCount += 1
+        let id = RequestID(requestCount)
+        let turn = decide(.request(id, principal, request))
+        #expect(turn.replies.map(\.request) == [id])
+        return turn.replies.first?.reply ?? .done
+    }
+
+    func problem(_ principal: Principal, _ request: ControlRequest) -> Problem? {
+        if case .problem(let problem) = self.request(principal, request) { return problem }
+        return nil
+    }
+
+    @discardableResult
+    func createRoom(_ id: String? = nil, kind: RoomKind = .peer, _ change: (inout RoomSpecification) -> Void = { _ in })
+        -> RoomID
+    {
+        var specification = RoomSpecification(id: id.flatMap { RoomID($0) }, kind: kind, media: .video)
+        change(&specification)
+        guard case .created(let view, _) = request(Self.server, .createRoom(specification, idempotencyKey: nil)) else {
+            Issue.record("room \(id ?? "?") was not created: \(lastTurn.replies)")
+            return RoomID("none")!
+        }
+        return view.id
+    }
+
+    /// A prepare that must succeed.
+    @discardableResult
+    func prepare(
+        _ uid: String, in room: RoomID, device: String = "phone", state: PrepareState? = .prepared, ufrag: String? = nil
+    ) -> HarnessParticipant {
+        let reply = request(
+            Self.token(uid, room, device: device),
+            .prepare(room, state: state, offer: conductorOffer(ufrag: ufrag ?? nextUfrag())))
+        guard case .prepared(let id, _, _, _) = reply, let participant = participant(id, in: room) else {
+            Issue.record("\(uid) could not prepare: \(reply)")
+            return HarnessParticipant(id: ParticipantID("none")!, handle: ParticipantHandle(0), uid: uid, device: device)
+        }
+        return participant
+    }
+
+    private var ufragCount = 0
+    func nextUfrag() -> String {
+        ufragCount += 1
+        return "u\(10_000 + ufragCount)"
+    }
+
+    /// Prepared with keys in.
+    @discardableResult
+    func prepared(_ uid: String, in room: RoomID, device: String = "phone") -> HarnessParticipant {
+        let participant = prepare(uid, in: room, device: device)
+        news(.prepared(participant.handle, at: now))
+        return participant
+    }
+
+    /// Joined: prepared, then joined by request.
+    @discardableResult
+    func joined(_ uid: String, in room: RoomID, device: String = "phone") -> HarnessParticipant {
+        let participant = prepared(uid, in: room, device: device)
+        join(participant, in: room)
+        #expect(state(participant, in: room) == .joined)
+        return participant
+    }
+
+    @discardableResult
+    func join(
+        _ participant: HarnessParticipant, in room: RoomID, endOthers: Bool = false, takeover: Bool = false
+    ) -> ControlReply {
+        request(
+            Self.token(participant.uid, room, device: participant.device),
+            .join(room, participant.id, endOthers: endOthers, takeover: takeover))
+    }
+
+    @discardableResult
+    func leave(_ participant: HarnessParticipant, in room: RoomID) -> ControlReply {
+        request(Self.token(participant.uid, room, device: participant.device), .leave(room, participant.id))
+    }
+
+    // MARK: Workers
+
+    @discardableResult
+    func news(_ news: WorkerNews, from worker: WorkerID = worker(0)) -> ConductorTurn {
+        if case .ended(let handle, _, _, _) = news { held[worker]?.remove(handle) }
+        return decide(.news(worker, news))
+    }
+
+    @discardableResult
+    func ended(_ participant: HarnessParticipant, _ end: TransportEnd) -> ConductorTurn {
+        news(.ended(participant.handle, end, at: now, TransportStatistics()))
+    }
+
+    @discardableResult
+    func connect(
+        _ worker: WorkerID, transports: [TransportSnapshot] = [], news: [WorkerNews] = []
+    ) -> ConductorTurn {
+        held[worker] = Set(transports.map(\.participant))
+        return decide(
+            .workerConnected(
+                WorkerHello(
+                    worker: worker, processID: 100, endpoint: conductorEndpoint, transports: transports, news: news)))
+    }
+
+    func lose(_ worker: WorkerID) {
+        held[worker] = nil
+        decide(.workerGone(worker))
+    }
+
+    func snapshot(
+        _ participant: HarnessParticipant, in room: RoomID, _ phase: TransportPhase, isInterrupted: Bool = false
+    ) -> TransportSnapshot {
+        let handle = conductor.record(of: room)?.handle ?? journal[room]?.handle ?? RoomHandle(1)
+        return TransportSnapshot(
+            participant: participant.handle, room: handle, phase: phase, isInterrupted: isInterrupted, since: now)
+    }
+
+    // MARK: Looking
+
+    func record(_ room: RoomID) -> RoomRecord? { conductor.record(of: room) }
+
+    func participant(_ id: ParticipantID, in room: RoomID) -> HarnessParticipant? {
+        guard let record = record(room)?.participants.first(where: { $0.id == id }) else { return nil }
+        return HarnessParticipant(id: id, handle: record.handle, uid: record.uid, device: record.device)
+    }
+
+    func state(_ participant: HarnessParticipant, in room: RoomID) -> ParticipantState? {
+        record(room)?.participants.first { $0.id == participant.id }?.lifecycle.state
+    }
+
+    /// The latest turn's events in short: `participant.left alice hangup`.
+    var lines: [String] { lastTurn.events.map(\.line) }
+
+    func closing(_ room: RoomID) -> RelayEvent? { events.first { $0.type == .roomClosed && $0.roomID == room } }
+
+    func leaveReason(_ participant: HarnessParticipant) -> String? {
+        events.first { $0.type == .participantLeft && $0.participantID == participant.id }?.reason
+    }
+}
+
+struct HarnessParticipant: Hashable {
+    var id: ParticipantID
+    var handle: ParticipantHandle
+    var uid: String
+    var device: String
+}
+
+let conductorEndpoint = WorkerEndpoint(
+    candidates: [WorkerEndpoint.Candidate(address: "192.0.2.1", port: 40_000)],
+    fingerprint: [UInt8](repeating: 7, count: 32))
+
+/// The smallest offer of an audio and video call.
+func conductorOffer(ufrag: String, fingerprintByte: String = "AB", audioOnly: Bool = false) -> [UInt8] {
+    let fingerprint = Array(repeating: fingerprintByte, count: 32).joined(separator: ":")
+    func section(_ index: Int, _ kind: String, _ payloadType: Int, _ codec: String) -> [String] {
+        [
+            "m=\(kind) 9 UDP/TLS/RTP/SAVPF \(payloadType)", "c=IN IP4 0.0.0.0", "a=mid:\(index)",
+            "a=ice-ufrag:\(ufrag)", "a=ice-pwd:abcdefghijklmnopqrstuvwx", "a=fingerprint:sha-256 \(fingerprint)",
+            "a=setup:actpass", "a=sendrecv", "a=rtcp-mux", "a=rtpmap:\(payloadType) \(codec)",
+        ]
+    }
+    var lines = ["v=0", "o=- 1 1 IN IP4 0.0.0.0", "s=-", "t=0 0", "a=group:BUNDLE 0" + (audioOnly ? "" : " 1")]
+    lines += section(0, "audio", 111, "opus/48000/2")
+    if !audioOnly { lines += section(1, "video", 96, "VP8/90000") }
+    return Array(lines.map { $0 + "\r\n" }.joined().utf8)
+}
+
+extension RelayEvent {
+    var line: String {
+        [type.rawValue, uid, reason].compactMap { $0 }.joined(separator: " ")
+    }
+    func value(_ name: String) -> JSONValue? { data.first { $0.name == name }?.value }
+}
+
+extension ControlReply {
+    var problem: Problem? { if case .problem(let problem) = self { problem } else { nil } }
+    var joinedView: RoomView? { if case .joined(let view) = self { view } else { nil } }
+    var roomView: RoomView? { if case .room(let view) = self { view } else { nil } }
+}
