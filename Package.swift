@@ -57,7 +57,9 @@ let package = Package(
             cSettings: cSettings),
         .executableTarget(
             name: "RelayBench",
-            dependencies: ["CLimit", "RelayTesting", "RelayCore", "RTPCore", "MediaRelay", "CLinuxIO"],
+            dependencies: [
+                "CLimit", "CMediaCrypto", "RelayTesting", "RelayCore", "RTPCore", "MediaRelay", "CLinuxIO",
+            ],
             path: "bench/RelayBench", swiftSettings: common),
         // Tests.
         .target(name: "CMallocCount", path: "Tests/CMallocCount", cSettings: cSettings),
