@@ -1,0 +1,104 @@
+import RTPCore
+import RelayCore
+
+// Reports and feedback, both ways.
+
+extension SimulatedClient {
+    static let reportInterval = Interval.seconds(1)
+
+    func receiveRTCP(_ bytes: [UInt8]) {
+        guard let cipher = receiveCipher, let opened = cipher.openedRTCP(bytes) else {
+            counters.unopenedRTCP += 1
+            return
+        }
+        guard receivedControl.insert(opened.index).inserted else {
+            counters.replayedRTCP += 1
+            return
+        }
+        guard let packets = TestRTCP.read(opened.plain) else {
+            counters.malformedRTCP += 1
+            return
+        }
+        for packet in packets { receive(packet) }
+    }
+
+    private func receive(_ packet: TestRTCP) {
+        switch packet {
+        case .senderReport(let ssrc, let ntp, _, _, _, let blocks):
+            counters.senderReports += 1
+            received[ssrc]?.receivedSenderReport(compactNTP: UInt32(truncatingIfNeeded: ntp >> 16), at: now)
+            if !blocks.isEmpty { lastReceiverBlocks = blocks }
+        case .receiverReport(_, let blocks):
+            counters.receiverReports += 1
+            if !blocks.isEmpty { lastReceiverBlocks = blocks }
+        case .pictureLoss(_, let media):
+            counters.pictureLossRequests += 1
+            if media == sent[.video]?.ssrc { wantsKeyFrame = true }
+        case .fullIntra(_, let requests):
+            counters.fullIntraRequests += 1
+            if requests.contains(where: { $0.ssrc == sent[.video]?.ssrc }) { wantsKeyFrame = true }
+        case .nack(_, let media, let numbers):
+            counters.nackedPackets += numbers.count
+            guard let stream = sent.values.first(where: { $0.ssrc == media }) else { return }
+            for number in numbers { resend(stream, number) }
+        case .transportFeedback(let feedback):
+            counters.transportFeedbacks += 1
+            acknowledged.formUnion(feedback.received)
+        case .maximumBitrate:
+            counters.bitrateLimits += 1
+        case .goodbye:
+            counters.goodbyes += 1
+        case .sourceDescription, .other:
+            break
+        }
+    }
+
+    /// Protects and sends a compound.
+    public func sendRTCP(_ packets: [TestRTCP]) { sendProtected(rtcp: packets.flatMap(\.bytes)) }
+
+    /// Protects and sends any bytes (8 at least) as RTCP.
+    public func sendProtected(rtcp compound: [UInt8]) {
+        guard let cipher = sendCipher, compound.count >= 8 else { return }
+        controlIndex += 1
+        send(cipher.sealedRTCP(compound, index: controlIndex))
+    }
+
+    /// Asks for a key frame of what the relay sends on the n-th video section.
+    public func requestKeyFrame(slot: Int = 0) {
+        guard let stream = stream(.video, slot: slot) else { return }
+        sendRTCP([.pictureLoss(sender: reportSSRC, media: stream.ssrc)])
+    }
+
+    private var reportSSRC: UInt32 { sent[.audio]?.ssrc ?? sent[.video]?.ssrc ?? 1 }
+
+    func sendReports() {
+        reportAt = now + Self.reportInterval
+        var blocks = received.keys.sorted().compactMap { received[$0]?.makeReportBlock(now: now) }
+        blocks = Array(blocks.prefix(31))
+        let active = sent.values.filter { $0.packetCount > 0 }.sorted { $0.kind.rawValue < $1.kind.rawValue }
+        let name = TestRTCP.sourceDescription(ssrc: reportSSRC, cname: "c\(tag)")
+        guard !active.isEmpty else {
+            sendRTCP([.receiverReport(ssrc: reportSSRC, blocks: blocks), name])
+            return
+        }
+        for (index, stream) in active.enumerated() {
+            let report = TestRTCP.senderReport(
+                ssrc: stream.ssrc, ntp: NTPTime(now).rawValue, rtp: stream.timestamp(at: now),
+                packets: stream.packetCount, octets: stream.octetCount, blocks: index == 0 ? blocks : [])
+            sendRTCP([report, .sourceDescription(ssrc: stream.ssrc, cname: "c\(tag)")])
+        }
+    }
+
+    func askForRepairs() {
+        for ssrc in received.keys.sorted() {
+            guard let stream = received[ssrc], stream.repairDeadline <= now else { continue }
+            let due = stream.dueRepairs(now: now)
+            if !due.numbers.isEmpty {
+                sendRTCP([.nack(sender: reportSSRC, media: ssrc, numbers: due.numbers)])
+            }
+            if due.gaveUp, stream.kind == .video {
+                sendRTCP([.pictureLoss(sender: reportSSRC, media: ssrc)])
+            }
+        }
+    }
+}
