@@ -139,3 +139,4 @@ int lio_lock_file(int fd);
 int64_t lio_boottime_ns(void);
 /// CPU time of the calling thread in nanoseconds.
 int64_t lio_thread_cpu_ns(void);
+#include "CLinuxSockets.h"

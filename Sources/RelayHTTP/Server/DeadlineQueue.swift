@@ -1,0 +1,65 @@
+/// Names a connection for as long as it lives: a slot and how often the slot was used. Also what epoll hands back, so a
+/// stale event of a closed connection never reaches the next one with the same number.
+struct ConnectionKey: Hashable, Sendable {
+    var slot: UInt32
+    var generation: UInt32
+
+    init(slot: UInt32, generation: UInt32) {
+        self.slot = slot
+        self.generation = generation
+    }
+
+    init(rawValue: UInt64) {
+        slot = UInt32(truncatingIfNeeded: rawValue)
+        generation = UInt32(truncatingIfNeeded: rawValue >> 32)
+    }
+
+    var rawValue: UInt64 { UInt64(generation) << 32 | UInt64(slot) }
+}
+
+/// A binary heap of wake-ups. Entries are hints: a connection keeps its true deadline itself, and an entry that comes too
+/// early is put back, so moving a deadline later costs nothing.
+struct DeadlineQueue {
+    struct Entry {
+        /// Nanoseconds of the monotonic clock.
+        var time: UInt64
+        var key: ConnectionKey
+    }
+
+    private var heap: [Entry] = []
+
+    var count: Int { heap.count }
+
+    /// The earliest entry's time.
+    var first: UInt64? { heap.first?.time }
+
+    mutating func insert(_ entry: Entry) {
+        heap.append(entry)
+        var child = heap.count - 1
+        while child > 0 {
+            let parent = (child - 1) / 2
+            guard heap[child].time < heap[parent].time else { return }
+            heap.swapAt(child, parent)
+            child = parent
+        }
+    }
+
+    /// Takes the earliest entry when its time has come.
+    mutating func take(until now: UInt64) -> Entry? {
+        guard let first = heap.first, first.time <= now else { return nil }
+        let last = heap.removeLast()
+        guard !heap.isEmpty else { return first }
+        heap[0] = last
+        var parent = 0
+        while true {
+            var least = parent
+            for child in [2 * parent + 1, 2 * parent + 2]
+            where child < heap.count && heap[child].time < heap[least].time { least = child }
+            guard least != parent else { return first }
+            heap.swapAt(parent, least)
+            parent = least
+        }
+    }
+
+    mutating func removeAll() { heap.removeAll() }
+}
