@@ -22,21 +22,22 @@ int mc_mb_load(void) {
     IMB_MGR *(*allocate)(uint64_t) = (IMB_MGR * (*)(uint64_t)) dlsym(library, "alloc_mb_mgr");
     void (*initialise)(IMB_MGR *, IMB_ARCH *) =
         (void (*)(IMB_MGR *, IMB_ARCH *))dlsym(library, "init_mb_mgr_auto");
+    void (*release)(IMB_MGR *) = (void (*)(IMB_MGR *))dlsym(library, "free_mb_mgr");
     unsigned (*version)(void) = (unsigned (*)(void))dlsym(library, "imb_get_version");
     // The manager's layout is the header's: another minor version may have moved its function pointers.
-    if (!allocate || !initialise || !version || (version() >> 8) != (IMB_VERSION_NUM >> 8)) {
+    if (!allocate || !initialise || !release || !version || (version() >> 8) != (IMB_VERSION_NUM >> 8)) {
         dlclose(library);
         return 0;
     }
-    // Lives as long as the process.
+    // Only where it looks for the CPU's best functions: they need no manager.
     IMB_MGR *manager = allocate(0);
     if (!manager) return 0;
     initialise(manager, NULL);
-    if (!manager->gcm128_pre || !manager->gcm128_enc || !manager->gcm128_dec) return 0;
     expand = manager->gcm128_pre;
     encrypt = manager->gcm128_enc;
     decrypt = manager->gcm128_dec;
-    return 1;
+    release(manager);
+    return expand && encrypt && decrypt;
 }
 
 void mc_mb_expand(const uint8_t *key, uint8_t *schedule) { expand(key, (struct gcm_key_data *)schedule); }
