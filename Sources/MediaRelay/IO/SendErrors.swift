@@ -1,4 +1,5 @@
 import Glibc
+import RTPCore
 
 // What may go wrong when a datagram is sent. None of it ends anything: UDP may lose packets anyway.
 
@@ -62,5 +63,29 @@ package final class SendErrorCounters {
     package subscript(kind: SendErrorKind) -> UInt64 { counts[kind.rawValue] }
     package var total: UInt64 { SendErrorKind.allCases.reduce(0) { $0 + self[$1] } }
 
-    func count(_ kind: SendErrorKind, times: Int = 1) { counts[kind.rawValue] &+= UInt64(times) }
+    package func count(_ kind: SendErrorKind, times: Int = 1) { counts[kind.rawValue] &+= UInt64(times) }
+}
+
+/// Which send errors were told to the log: each kind at most once a minute.
+package struct LoggedErrors {
+    private var told: [UInt64]
+    private var times: [Instant?]
+
+    package init() {
+        told = [UInt64](repeating: 0, count: SendErrorKind.allCases.count)
+        times = [Instant?](repeating: nil, count: SendErrorKind.allCases.count)
+    }
+
+    package mutating func lines(for errors: SendErrorCounters, now: Instant) -> [String] {
+        var lines: [String] = []
+        for kind in SendErrorKind.allCases {
+            let count = errors[kind]
+            let isRecent = times[kind.rawValue].map { now - $0 < .seconds(60) } ?? false
+            guard count > told[kind.rawValue], !isRecent else { continue }
+            lines.append("\(count - told[kind.rawValue]) datagrams were not sent: \(kind.name)")
+            told[kind.rawValue] = count
+            times[kind.rawValue] = now
+        }
+        return lines
+    }
 }

@@ -33,7 +33,7 @@ package struct SupervisorConfiguration: Sendable {
         self.mediaPort = mediaPort
     }
 
-    func options(index: Int, linkPath: String) -> WorkerOptions {
+    package func options(index: Int, linkPath: String) -> WorkerOptions {
         var options = WorkerOptions(
             index: index, count: workerCount, linkPath: linkPath, mediaAddresses: mediaAddresses,
             announcedAddresses: announcedAddresses, mediaPort: mediaPort)
@@ -67,13 +67,15 @@ package struct KnownWorker: Hashable, Sendable {
 
 /// How long an index waits until its next worker is started: not at all after a worker that lived, ever longer after
 /// workers that died at once.
-struct RestartBackOff {
-    static let shortLife = Interval.seconds(10)
-    static let longest = Interval.seconds(5)
+package struct RestartBackOff {
+    package static let shortLife = Interval.seconds(10)
+    package static let longest = Interval.seconds(5)
     private var next = Interval.zero
 
+    package init() {}
+
     /// The wait after a worker that lived for `life`.
-    mutating func wait(afterLifeOf life: Interval) -> Interval {
+    package mutating func wait(afterLifeOf life: Interval) -> Interval {
         guard life < Self.shortLife else {
             next = .zero
             return .zero

@@ -26,7 +26,7 @@ package struct MediaSockets {
 
     /// The ports that a worker may use, best first: its own, its spare one (its predecessor may still hold the first), then
     /// those of the others. With `first` 0 the kernel chooses; a few tries, as the choice must be free on each address.
-    static func ports(index: Int, count: Int, first: UInt16) -> [UInt16] {
+    package static func ports(index: Int, count: Int, first: UInt16) -> [UInt16] {
         guard first != 0 else { return [UInt16](repeating: 0, count: 16) }
         let own = [index, count + index]
         let others = (0..<2 * count).filter { !own.contains($0) }

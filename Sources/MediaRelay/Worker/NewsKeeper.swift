@@ -6,24 +6,24 @@ import RelayCore
 ///
 /// While adopted it remembers the ends of the last seconds: control may die with them unread, and an end is the one fact
 /// that the snapshot of the next hello does not show. Control ignores an end that it knows already.
-struct NewsKeeper {
-    static let endMemory = Interval.seconds(10)
+package struct NewsKeeper {
+    package static let endMemory = Interval.seconds(10)
 
     private let limit: Int
     private var kept: [WorkerNews] = []
     private var recentEnds: [(news: WorkerNews, at: Instant)] = []
-    private(set) var isAdopted = false
-    private(set) var droppedCount: UInt64 = 0
+    package private(set) var isAdopted = false
+    package private(set) var droppedCount: UInt64 = 0
 
-    var keptCount: Int { kept.count }
+    package var keptCount: Int { kept.count }
 
-    init(limit: Int) {
+    package init(limit: Int) {
         precondition(limit > 0, "no room for news")
         self.limit = limit
     }
 
     /// Notes what happened.
-    mutating func append(_ news: WorkerNews, now: Instant) {
+    package mutating func append(_ news: WorkerNews, now: Instant) {
         if isAdopted {
             guard case .ended = news else { return }
             forgetOldEnds(now: now)
@@ -40,19 +40,19 @@ struct NewsKeeper {
     }
 
     /// The news for a hello, in order. What happens after it is kept, beside being told at once.
-    mutating func startHello(now: Instant) -> [WorkerNews] {
+    package mutating func startHello(now: Instant) -> [WorkerNews] {
         loseLink(now: now)
         return kept
     }
 
     /// Control has taken over what the hello told; what came after it was told on the same connection.
-    mutating func adopt() {
+    package mutating func adopt() {
         isAdopted = true
         kept = []
     }
 
     /// The connection is gone: from here on everything is kept again.
-    mutating func loseLink(now: Instant) {
+    package mutating func loseLink(now: Instant) {
         guard isAdopted else { return }
         isAdopted = false
         forgetOldEnds(now: now)
