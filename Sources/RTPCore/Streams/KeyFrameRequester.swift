@@ -33,6 +33,9 @@
 
     public init() {}
 
+    /// A key frame is wished for or was asked for, and has not come.
+    public var isWaiting: Bool { isUrgent || isWished || isUnanswered }
+
     /// Somebody wishes for a key frame.
     ///
     /// - Parameter urgent: the relay itself asks, because a receiver joined or was switched. A second urgent wish before

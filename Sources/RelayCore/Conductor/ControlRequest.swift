@@ -44,8 +44,8 @@ public struct Grants: Hashable, Sendable, Codable {
     public static let standard = Grants(publishAudio: true, publishVideo: true, subscribe: true, end: false)
 }
 
-public enum RoomKind: String, Sendable, Codable { case peer, group }
-public enum RoomMedia: String, Sendable, Codable { case audio, video }
+public enum RoomKind: String, Sendable, Codable, CaseIterable { case peer, group }
+public enum RoomMedia: String, Sendable, Codable, CaseIterable { case audio, video }
 
 /// Times that a room may set at its creation; the defaults are CALLS.md's.
 public struct RoomTimeouts: Hashable, Sendable, Codable {

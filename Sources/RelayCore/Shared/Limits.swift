@@ -25,6 +25,9 @@ public enum Limits {
     /// How often one packet may be repeated for one receiver (T55).
     static let repeatsPerPacket = 5
 
+    /// Repairs per slot and second (T55): a fifth of what a 4 Mbit/s video has in packets.
+    static let repairsPerSecond = 100
+
     static let checkIntervalJoined = Interval.seconds(1)
     static let checkIntervalPrepared = Interval.seconds(5)
     /// Unanswered checks are repeated after these (CALLS.md, "Liveness").

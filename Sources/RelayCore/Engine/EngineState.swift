@@ -1,0 +1,194 @@
+import RTPCore
+
+// The engine's tables: plain structs in slabs, reached by index. What a packet touches stands here; what only set-up,
+// ICE restarts and snapshots need is in `TransportDetails`.
+
+/// One participant's transport: keys, the path media is sent on, liveness.
+struct Transport {
+    var handle = ParticipantHandle(0)
+    var flags: TransportFlags = []
+    var sourceCount: UInt8 = 0
+    var pathCount: UInt8 = 0
+    /// Index of the selected path (0 ..< pathCount); -1 before the first check.
+    var selectedPath: Int8 = -1
+    /// Local address and peer of the selected path, copied here for sending.
+    var local: UInt8 = 0
+    var peer = PeerAddress.none
+    var receiveCipher: SRTPCipher?
+    var sendCipher: SRTPCipher?
+    /// First of the transport's tracks (what it sends) and subscriptions (its slots); -1: none.
+    var firstTrack: Int32 = -1
+    var firstSubscription: Int32 = -1
+    var room: Int32 = -1
+    /// Receiver of transport-cc numbers; absent where not negotiated.
+    var transportFeedback: TransportFeedbackRecorder?
+    var lastAuthenticated = Instant(nanoseconds: 0)
+    // SRTCP: our next index; the peer's highest with a window of 64 below it.
+    var rtcpSendIndex: UInt32 = 0
+    var rtcpHighest: UInt32 = 0
+    var rtcpWindow: UInt64 = 0
+    /// SSRC that our reports and feedback to this client carry.
+    var reporterSSRC: UInt32 = 1
+    // Deadlines of the transport's periodic work; the timer wheel holds the earliest.
+    var nextReport = Instant.distantFuture
+    var nextTransportFeedback = Instant.distantFuture
+    var nextCheck = Instant.distantFuture
+    var nextStatistics = Instant.distantFuture
+    var nextRepair = Instant.distantFuture
+    var lastPathSwitch = Instant(nanoseconds: -1_000_000_000_000)
+    var phaseSince = Instant(nanoseconds: 0)
+    var statistics = TransportStatistics()
+    var failedChecks = TokenBucket()
+    var unknownSources = TokenBucket()
+    var records = TokenBucket()
+    var packets = TokenBucket()
+}
+
+struct TransportFlags: OptionSet {
+    var rawValue: UInt8
+    static let live = TransportFlags(rawValue: 1)
+    static let hasKeys = TransportFlags(rawValue: 2)
+    /// Told to join; the gate opens as soon as keys are in.
+    static let joinWanted = TransportFlags(rawValue: 4)
+    static let joined = TransportFlags(rawValue: 8)
+    static let interrupted = TransportFlags(rawValue: 16)
+    /// The feedback interval runs.
+    static let usesREMB = TransportFlags(rawValue: 32)
+}
+
+/// An address that passed a check of ours or of the client's.
+struct Path {
+    var address = PeerAddress.none
+    var local: UInt8 = 0
+    /// It answered a check of ours, or DTLS completed on it: nobody is aimed at.
+    var isValidated = false
+    var isNominated = false
+    /// Our check that waits for its answer.
+    var isCheckPending = false
+    /// Repeats of the pending check so far.
+    var checkRetries: UInt8 = 0
+    var transactionHigh: UInt32 = 0
+    var transactionLow: UInt64 = 0
+    var checkSentAt = Instant(nanoseconds: 0)
+    var lastReceived = Instant(nanoseconds: 0)
+    var bytesReceived: UInt64 = 0
+    var bytesSent: UInt64 = 0
+}
+
+/// What one SSRC of a participant carries.
+enum SourceRole: UInt8 { case media, retransmission }
+
+/// One incoming SSRC, bound to a track by an authenticated packet.
+struct Source {
+    var track: Int32
+    var role: SourceRole
+    var estimator: PacketIndexEstimator
+    var replay: ReplayWindow
+    var statistics: ReceptionStatistics
+    /// Packets that came since the last receiver report; none: no report block.
+    var packetsSinceReport: UInt32
+    // The latest sender report (RFC 3550 §6.4.1).
+    var reportNTP: UInt64
+    var reportTimestamp: UInt32
+    var reportArrival: Instant
+    var hasReport: Bool
+}
+
+/// What a participant sends on one m-line: at most one active source, and everybody it is forwarded to.
+struct Track {
+    var transport: Int32
+    /// Index into the transport's sections.
+    var section: Int32
+    var kind: MediaKind
+    var codec: MediaCodec
+    var payloadType: UInt8
+    /// 0: no RTX.
+    var rtxPayloadType: UInt8
+    var transportCCID: UInt8
+    var repairsLoss: Bool
+    var asksKeyFrames: Bool
+    var isAnnounced: Bool
+    var currentSource: Int32
+    var firstSubscription: Int32
+    var nextOfTransport: Int32
+    var loss: LossTracker?
+    var keyFrames: KeyFrameRequester
+    var firSequence: UInt8
+    var history: PacketHistory.Index?
+}
+
+/// One track forwarded into one slot of one receiver. The slot keeps its SSRC and goes on counting whatever is forwarded.
+struct Subscription {
+    var receiver: Int32
+    var section: Int32
+    var kind: MediaKind
+    /// -1: the slot is free.
+    var track: Int32
+    var nextOfTrack: Int32
+    var nextOfReceiver: Int32
+    /// The source that `sequence` and `timestamp` are aligned to; -1 before the first packet.
+    var source: Int32
+    var sequence: SequenceMap
+    var timestamp: TimestampMap
+    var ssrc: UInt32
+    var rtxSSRC: UInt32
+    var payloadType: UInt8
+    var rtxPayloadType: UInt8
+    var midID: UInt8
+    var midByteCount: UInt8
+    var mid: SIMD16<UInt8>
+    /// Sender's element id (0…15) → receiver's id; 0: not passed.
+    var passedIDs: SIMD16<UInt8>
+    /// Next packet index of the RTX stream.
+    var rtxIndex: UInt64
+    var packetsSent: UInt32
+    var octetsSent: UInt32
+    var lastSent: Instant
+    var repairBudget: TokenBucket
+}
+
+/// The members of one room on this worker.
+struct EngineRoom {
+    var handle: RoomHandle
+    var isPeer: Bool
+    var members: [Int32]
+}
+
+/// What a transport has that no packet touches.
+final class TransportDetails {
+    let configuration: TransportConfiguration
+    var localICE: ICECredentials
+    var remoteICE: ICECredentials
+    /// The credentials before an ICE restart, good from the selected address until the first new check or this instant.
+    var oldICE: (local: ICECredentials, remote: ICECredentials, until: Instant)?
+    /// Tie-breaker of our checks; any value will do, since we never ask for a role (RFC 8445 §7.3.1.1).
+    let tieBreaker: UInt64
+
+    init(configuration: TransportConfiguration, tieBreaker: UInt64) {
+        self.configuration = configuration
+        localICE = configuration.localICE
+        remoteICE = configuration.remoteICE
+        self.tieBreaker = tieBreaker
+    }
+}
+
+/// A rate limit: `rate` tokens a second, at most one second's worth saved.
+struct TokenBucket {
+    private var tokens: Int64 = -1
+    private var last: Int64 = 0
+
+    /// Takes `count` tokens; false when there are too few.
+    @inline(__always) mutating func take(_ count: Int64 = 1, rate: Int64, now: Instant) -> Bool {
+        let unit: Int64 = 1_000_000_000
+        if tokens < 0 {
+            tokens = rate * unit
+        } else {
+            let elapsed = min(now.nanoseconds - last, unit)
+            tokens = min(tokens + elapsed * rate, rate * unit)
+        }
+        last = now.nanoseconds
+        guard tokens >= count * unit else { return false }
+        tokens -= count * unit
+        return true
+    }
+}

@@ -1,0 +1,185 @@
+import RTPCore
+
+// RTCP that we send: reports per leg, transport-cc and loss feedback to senders, key-frame requests. Each is one SRTCP packet,
+// built in its send slot.
+
+extension MediaEngine {
+    /// Builds one RTCP packet in a send slot, seals it there and commits it. Nothing is sent when `build` writes nothing.
+    private func sendRTCP(_ index: Int32, _ build: (inout OutputSpan<UInt8>) -> Void) {
+        let transport = transports + Int(index)
+        guard let cipher = transport.pointee.sendCipher, transport.pointee.peer != .none else {
+            return counters.drop(.sendWithoutPath)
+        }
+        guard let slot = transmit.reserve() else { return counters.drop(.transmitFull) }
+        let room = UnsafeMutableBufferPointer(start: slot, count: Limits.datagramByteCount - 32)
+        var out = OutputSpan(buffer: room, initializedCount: 0)
+        build(&out)
+        let count = out.finalize(for: room)
+        guard count > 0 else { return }
+        let total = cipher.sealRTCP(slot, count: count, index: transport.pointee.rtcpSendIndex)
+        transport.pointee.rtcpSendIndex = (transport.pointee.rtcpSendIndex &+ 1) & 0x7FFF_FFFF
+        transmit.commit(byteCount: total, to: transport.pointee.peer, local: transport.pointee.local)
+    }
+
+    // MARK: Reports
+
+    /// A receiver report on everything that came since the last one, a sender report for every slot in use, SDES, and REMB for
+    /// a client whose sending nothing else would let rise.
+    func sendReports(_ index: Int32, now: Instant) {
+        let transport = transports + Int(index)
+        transport.pointee.nextReport = now + Limits.reportInterval
+        let blocks = reportBlocks(index, now: now)
+        let cname = cname
+        sendRTCP(index) { out in
+            guard
+                RTCPWriter.appendReceiverReport(
+                    to: &out, ssrc: transport.pointee.reporterSSRC, blocks: blocks.span)
+            else { return }
+            var slot = transport.pointee.firstSubscription
+            while slot >= 0 {
+                appendSenderReport(subscriptions[slot], to: &out, now: now)
+                slot = subscriptions[slot].pointee.nextOfReceiver
+            }
+            _ = RTCPWriter.appendSourceDescription(
+                to: &out, ssrc: transport.pointee.reporterSSRC, cname: cname.span)
+            if transport.pointee.flags.contains(.usesREMB), transport.pointee.transportFeedback == nil {
+                appendREMB(index, to: &out)
+            }
+        }
+    }
+
+    private func reportBlocks(_ index: Int32, now: Instant) -> [ReportBlock] {
+        let first = Int(index) * Limits.sourcesPerTransport
+        var blocks: [ReportBlock] = []
+        for k in 0..<Int(transports[Int(index)].sourceCount) {
+            let source = sources + first + k
+            guard source.pointee.role == .media, source.pointee.packetsSinceReport > 0 else { continue }
+            source.pointee.packetsSinceReport = 0
+            if let block = source.pointee.statistics.makeReportBlock(ssrc: sourceSSRCs[first + k], now: now) {
+                blocks.append(block)
+            }
+        }
+        return blocks
+    }
+
+    /// The sender's clock on our timeline: the NTP time of its last report moved on by what has passed since, the RTP time of
+    /// that moment under the slot's own offset; so both tracks of a participant stay in step (T07). None after a pause.
+    private func appendSenderReport(
+        _ subscription: UnsafeMutablePointer<Subscription>, to out: inout OutputSpan<UInt8>, now: Instant
+    ) {
+        guard subscription.pointee.source >= 0, subscription.pointee.packetsSent > 0,
+            now - subscription.pointee.lastSent < .seconds(2)
+        else { return }
+        let source = sources[Int(subscription.pointee.source)]
+        guard source.hasReport, subscription.pointee.track >= 0 else { return }
+        let track = tracks[subscription.pointee.track]
+        guard track.pointee.currentSource == subscription.pointee.source else { return }
+        let clockRate = Int64(track.pointee.codec.clockRate)
+        let elapsed = now - source.reportArrival
+        let ticks = elapsed.microseconds * clockRate / 1_000_000
+        let seconds = UInt64(max(0, elapsed.nanoseconds)) / 1_000_000_000
+        let fraction = (UInt64(max(0, elapsed.nanoseconds)) % 1_000_000_000) << 32 / 1_000_000_000
+        _ = RTCPWriter.appendSenderReport(
+            to: &out,
+            SenderReport(
+                ssrc: subscription.pointee.ssrc,
+                ntp: NTPTime(rawValue: source.reportNTP &+ (seconds << 32 | fraction)),
+                rtpTimestamp: subscription.pointee.timestamp.output(
+                    of: source.reportTimestamp &+ UInt32(truncatingIfNeeded: ticks)),
+                packetCount: subscription.pointee.packetsSent, octetCount: subscription.pointee.octetsSent),
+            blocks: Span())
+    }
+
+    private func appendREMB(_ index: Int32, to out: inout OutputSpan<UInt8>) {
+        let first = Int(index) * Limits.sourcesPerTransport
+        let ssrcs = (0..<Int(transports[Int(index)].sourceCount)).map { sourceSSRCs[first + $0] }
+        guard !ssrcs.isEmpty else { return }
+        _ = RTCPWriter.appendREMB(
+            to: &out, senderSSRC: transports[Int(index)].reporterSSRC, bitRate: Limits.openREMB,
+            ssrcs: ssrcs.span)
+    }
+
+    // MARK: transport-cc
+
+    func sendTransportFeedback(_ index: Int32, now: Instant) {
+        let transport = transports + Int(index)
+        transport.pointee.nextTransportFeedback = .distantFuture
+        guard transport.pointee.transportFeedback != nil else { return }
+        let media = transport.pointee.sourceCount > 0 ? sourceSSRCs[Int(index) * Limits.sourcesPerTransport] : 0
+        // Large gaps make several packets; two a turn are plenty, the rest goes with the next feedback.
+        for _ in 0..<2 where (transport.pointee.transportFeedback?.pendingCount ?? 0) > 0 {
+            sendRTCP(index) { out in
+                _ = transport.pointee.transportFeedback?.appendFeedback(
+                    to: &out, senderSSRC: transport.pointee.reporterSSRC, mediaSSRC: media)
+            }
+        }
+        if (transport.pointee.transportFeedback?.pendingCount ?? 0) > 0 {
+            transport.pointee.nextTransportFeedback = now + Limits.transportFeedbackInterval
+        }
+    }
+
+    // MARK: Repair upstream
+
+    /// NACKs and key-frame requests that are due for what `index` sends.
+    func sendRepairRequests(_ index: Int32, now: Instant) {
+        let transport = transports + Int(index)
+        var next = Instant.distantFuture
+        var at = transport.pointee.firstTrack
+        while at >= 0 {
+            let track = tracks[at]
+            if track.pointee.firstSubscription < 0 {
+                // Nobody watches: nothing is worth asking for.
+                track.pointee.keyFrames.cancel()
+                track.pointee.loss?.reset()
+            } else {
+                sendNACK(index, track, now: now)
+                if track.pointee.keyFrames.shouldSend(now: now) { sendKeyFrameRequest(index, track) }
+                next = min(next, track.pointee.keyFrames.deadline)
+                next = min(next, track.pointee.loss?.deadline ?? .distantFuture)
+            }
+            at = track.pointee.nextOfTransport
+        }
+        transport.pointee.nextRepair = next
+    }
+
+    private func sendNACK(_ index: Int32, _ track: UnsafeMutablePointer<Track>, now: Instant) {
+        guard let deadline = track.pointee.loss?.deadline, now >= deadline, track.pointee.currentSource >= 0 else {
+            return
+        }
+        let roundTrip = Interval.microseconds(Int64(transports[Int(index)].statistics.roundTripMicroseconds))
+        var gaveUp = 0
+        withUnsafeTemporaryAllocation(of: UInt16.self, capacity: 64) { numbers in
+            var out = OutputSpan(buffer: numbers, initializedCount: 0)
+            gaveUp = track.pointee.loss?.nextRequests(now: now, roundTrip: roundTrip, into: &out) ?? 0
+            let count = out.finalize(for: numbers)
+            guard count > 0 else { return }
+            let wanted = UnsafeBufferPointer(rebasing: UnsafeBufferPointer(numbers)[..<count])
+            sendRTCP(index) { packet in
+                _ = RTCPWriter.appendNACK(
+                    to: &packet, senderSSRC: transports[Int(index)].reporterSSRC,
+                    mediaSSRC: sourceSSRCs[Int(track.pointee.currentSource)], lost: wanted.span)
+            }
+        }
+        if gaveUp > 0 { track.pointee.keyFrames.request(now: now, urgent: false) }
+    }
+
+    private func sendKeyFrameRequest(_ index: Int32, _ track: UnsafeMutablePointer<Track>) {
+        let section = section(of: index, track.pointee.section)
+        let media =
+            track.pointee.currentSource >= 0
+            ? sourceSSRCs[Int(track.pointee.currentSource)] : section.signalledSSRCs.first
+        // Without a known SSRC the request waits for the first packet (`activate`).
+        guard let media else { return }
+        counters.keyFramesRequested &+= 1
+        sendRTCP(index) { out in
+            let reporter = transports[Int(index)].reporterSSRC
+            if section.feedback.contains(.pli) {
+                _ = RTCPWriter.appendPLI(to: &out, senderSSRC: reporter, mediaSSRC: media)
+            } else {
+                track.pointee.firSequence &+= 1
+                _ = RTCPWriter.appendFIR(
+                    to: &out, senderSSRC: reporter, mediaSSRC: media, commandNumber: track.pointee.firSequence)
+            }
+        }
+    }
+}

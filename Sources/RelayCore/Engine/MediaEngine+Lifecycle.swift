@@ -1,0 +1,322 @@
+import RTPCore
+
+// How a transport comes, joins and goes, and who is wired to whom.
+
+extension MediaEngine {
+    // MARK: Coming
+
+    func create(_ configuration: TransportConfiguration, now: Instant) {
+        guard transportByHandle[configuration.participant] == nil else { return }
+        guard let ufrag = ufragKey(configuration.localICE.ufrag.utf8) else {
+            preconditionFailure("a local ufrag of \(configuration.localICE.ufrag.utf8.count) bytes, not 8")
+        }
+        guard let index = takeTransport() else {
+            news.append(.ended(configuration.participant, .handshakeFailed, at: now, TransportStatistics()))
+            return
+        }
+        var transport = Transport()
+        transport.handle = configuration.participant
+        transport.flags = configuration.joinsWhenReady ? [.live, .joinWanted] : .live
+        transport.lastAuthenticated = now
+        transport.phaseSince = now
+        transport.room = enter(configuration, transport: index)
+        (transports + Int(index)).initialize(to: transport)
+        (paths + Int(index) * Limits.pathsPerTransport)
+            .initialize(repeating: Path(), count: Limits.pathsPerTransport)
+        details[Int(index)] = TransportDetails(configuration: configuration, tieBreaker: random.next())
+        transportByHandle[configuration.participant] = index
+        transportByUfrag[ufrag] = index
+        for position in configuration.sections.indices {
+            addSection(configuration.sections[position], at: Int32(position), to: index)
+        }
+        handshakeRequests.append(
+            .begin(configuration.participant, fingerprints: configuration.fingerprints))
+    }
+
+    /// ufrags are eight bytes of ours: one integer, found without hashing text.
+    func ufragKey(_ bytes: some Collection<UInt8>) -> UInt64? {
+        guard bytes.count == 8 else { return nil }
+        return bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+    }
+
+    private func takeTransport() -> Int32? {
+        if let index = freeTransports.popLast() { return index }
+        guard Int(transportsUsed) < configuration.maxTransports else { return nil }
+        transportsUsed += 1
+        return transportsUsed - 1
+    }
+
+    private func enter(_ configuration: TransportConfiguration, transport: Int32) -> Int32 {
+        if let room = roomByHandle[configuration.room] {
+            rooms[Int(room)]?.members.append(transport)
+            let members = rooms[Int(room)]?.members.count ?? 0
+            // Every track of a sender may go to every other member; one packet goes to at most that many.
+            widestRoom = min(max(widestRoom, members), fanOutBound)
+            return room
+        }
+        let fresh = EngineRoom(
+            handle: configuration.room, isPeer: configuration.isPeerRoom, members: [transport])
+        let index: Int32
+        if let free = rooms.firstIndex(where: { $0 == nil }) {
+            rooms[free] = fresh
+            index = Int32(free)
+        } else {
+            rooms.append(fresh)
+            index = Int32(rooms.count - 1)
+        }
+        roomByHandle[configuration.room] = index
+        return index
+    }
+
+    private var fanOutBound: Int { transmit.capacity / 2 }
+
+    private func addSection(_ section: MediaSection, at position: Int32, to index: Int32) {
+        let transport = transports + Int(index)
+        if section.clientSends { addTrack(section, at: position, to: transport, index: index) }
+        if section.clientReceives { addSlot(section, at: position, to: transport, index: index) }
+        if section.feedback.contains(.transportCC), section.extensions[.transportCC] != 0,
+            transport.pointee.transportFeedback == nil
+        {
+            transport.pointee.transportFeedback = .create()
+        }
+        if section.feedback.contains(.remb), section.kind == .video, section.clientSends {
+            transport.pointee.flags.insert(.usesREMB)
+        }
+    }
+
+    private func addTrack(
+        _ section: MediaSection, at position: Int32, to transport: UnsafeMutablePointer<Transport>, index: Int32
+    ) {
+        let repairs = section.kind == .video && section.feedback.contains(.nack)
+        let track = Track(
+            transport: index, section: position, kind: section.kind, codec: section.codec,
+            payloadType: section.payloadType, rtxPayloadType: section.rtxPayloadType ?? 0,
+            transportCCID: section.feedback.contains(.transportCC) ? section.extensions[.transportCC] : 0,
+            repairsLoss: repairs,
+            asksKeyFrames: section.kind == .video && !section.feedback.isDisjoint(with: [.pli, .fir]),
+            isAnnounced: false, currentSource: -1, firstSubscription: -1,
+            nextOfTransport: transport.pointee.firstTrack, loss: repairs ? .create() : nil,
+            keyFrames: KeyFrameRequester(), firSequence: 0, history: nil)
+        guard let slot = tracks.insert(track) else { return }
+        transport.pointee.firstTrack = slot
+    }
+
+    private func addSlot(
+        _ section: MediaSection, at position: Int32, to transport: UnsafeMutablePointer<Transport>, index: Int32
+    ) {
+        var mid = SIMD16<UInt8>(repeating: 0)
+        for (at, byte) in section.mid.utf8.prefix(16).enumerated() { mid[at] = byte }
+        let subscription = Subscription(
+            receiver: index, section: position, kind: section.kind, track: -1, nextOfTrack: -1,
+            nextOfReceiver: transport.pointee.firstSubscription, source: -1, sequence: SequenceMap(),
+            timestamp: TimestampMap(), ssrc: section.sendSSRC, rtxSSRC: section.sendRTXSSRC,
+            payloadType: section.payloadType, rtxPayloadType: section.rtxPayloadType ?? 0,
+            midID: section.extensions[.mid], midByteCount: UInt8(min(section.mid.utf8.count, 16)), mid: mid,
+            passedIDs: SIMD16(repeating: 0), rtxIndex: firstIndex(), packetsSent: 0, octetsSent: 0,
+            lastSent: Instant(nanoseconds: 0), repairBudget: TokenBucket())
+        guard let slot = subscriptions.insert(subscription) else { return }
+        transport.pointee.firstSubscription = slot
+        if transport.pointee.reporterSSRC == 1 { transport.pointee.reporterSSRC = section.sendSSRC }
+    }
+
+    /// Where an outgoing stream starts: in 1024…32767, so that losing its first packets can not desynchronise the
+    /// receiver's rollover counter (DESIGN.md, traps; RFC 3711 §3.3.1).
+    func firstIndex() -> UInt64 { UInt64.random(in: 1_024...32_767, using: &random) }
+
+    // MARK: Joining
+
+    /// Opens the gate, now or as soon as keys are in.
+    func join(_ index: Int32, now: Instant) {
+        let transport = transports + Int(index)
+        transport.pointee.flags.insert(.joinWanted)
+        guard transport.pointee.flags.contains(.hasKeys), !transport.pointee.flags.contains(.joined) else { return }
+        transport.pointee.flags.insert(.joined)
+        transport.pointee.phaseSince = now
+        // The gate's side effects only: media that waited in the gate does not exist.
+        transport.pointee.nextStatistics = now + Limits.statisticsInterval
+        if transport.pointee.nextCheck > now + Limits.checkIntervalJoined {
+            transport.pointee.nextCheck = now + Limits.checkIntervalJoined
+        }
+        news.append(.joined(transport.pointee.handle, at: now))
+        fillSlots(ofRoom: transport.pointee.room, now: now)
+        reschedule(index, now: now)
+    }
+
+    /// Forwards every joined member's tracks into every other joined member's free slots of the kind, in the order in which
+    /// the members came.
+    func fillSlots(ofRoom roomIndex: Int32, now: Instant) {
+        guard let members = rooms[Int(roomIndex)]?.members else { return }
+        for receiver in members where transports[Int(receiver)].flags.contains(.joined) {
+            for sender in members
+            where sender != receiver && transports[Int(sender)].flags.contains(.joined) {
+                var track = transports[Int(sender)].firstTrack
+                while track >= 0 {
+                    offer(track, to: receiver, now: now)
+                    track = tracks[track].pointee.nextOfTransport
+                }
+            }
+        }
+    }
+
+    /// Puts `track` on a free slot of `receiver`, unless it has one already or none is free.
+    private func offer(_ track: Int32, to receiver: Int32, now: Instant) {
+        let kind = tracks[track].pointee.kind
+        let codec = tracks[track].pointee.codec
+        var free: Int32 = -1
+        var at = transports[Int(receiver)].firstSubscription
+        while at >= 0 {
+            let subscription = subscriptions[at]
+            if subscription.pointee.track == track { return }
+            // Slots are chained newest first: the last free one found is the first in the SDP.
+            if subscription.pointee.track < 0, subscription.pointee.kind == kind,
+                section(of: receiver, subscription.pointee.section).codec == codec
+            {
+                free = at
+            }
+            at = subscription.pointee.nextOfReceiver
+        }
+        if free >= 0 { link(track, to: free, now: now) }
+    }
+
+    func section(of transport: Int32, _ position: Int32) -> MediaSection {
+        guard let details = details[Int(transport)] else { preconditionFailure("a transport without details") }
+        return details.configuration.sections[Int(position)]
+    }
+
+    private func link(_ trackIndex: Int32, to slot: Int32, now: Instant) {
+        let track = tracks[trackIndex]
+        let subscription = subscriptions[slot]
+        precondition(subscription.pointee.track < 0, "a slot with two tracks")
+        subscription.pointee.track = trackIndex
+        subscription.pointee.source = -1
+        subscription.pointee.nextOfTrack = track.pointee.firstSubscription
+        track.pointee.firstSubscription = slot
+        let sending = section(of: track.pointee.transport, track.pointee.section).extensions
+        let slotSection = section(of: subscription.pointee.receiver, subscription.pointee.section)
+        let receiving = slotSection.extensions
+        var passed = SIMD16<UInt8>(repeating: 0)
+        for kind in HeaderExtensionKind.allCases where kind.passesThrough {
+            let id = sending[kind]
+            if (1...15).contains(id) { passed[Int(id)] = receiving[kind] }
+        }
+        subscription.pointee.passedIDs = passed
+        guard track.pointee.kind == .video else { return }
+        if track.pointee.history == nil, slotSection.feedback.contains(.nack) {
+            track.pointee.history = .create()
+        }
+        if track.pointee.asksKeyFrames {
+            track.pointee.keyFrames.request(now: now, urgent: true)
+            wake(track.pointee.transport, forRepairAt: now)
+        }
+    }
+
+    private func unlink(_ slot: Int32) {
+        let subscription = subscriptions[slot]
+        let trackIndex = subscription.pointee.track
+        guard trackIndex >= 0 else { return }
+        let track = tracks[trackIndex]
+        var at = track.pointee.firstSubscription
+        if at == slot {
+            track.pointee.firstSubscription = subscription.pointee.nextOfTrack
+        } else {
+            while subscriptions[at].pointee.nextOfTrack != slot { at = subscriptions[at].pointee.nextOfTrack }
+            subscriptions[at].pointee.nextOfTrack = subscription.pointee.nextOfTrack
+        }
+        subscription.pointee.track = -1
+        subscription.pointee.nextOfTrack = -1
+        if track.pointee.firstSubscription < 0, let history = track.pointee.history {
+            history.destroy()
+            track.pointee.history = nil
+        }
+    }
+
+    // MARK: Going
+
+    /// The conductor's wish: say goodbye, forget, tell nothing.
+    func remove(_ index: Int32) {
+        let transport = transports + Int(index)
+        if transport.pointee.flags.contains(.hasKeys) { rememberForGoodbye(transport.pointee) }
+        handshakeRequests.append(.close(transport.pointee.handle))
+        release(index)
+    }
+
+    /// It ended by itself: tell, and while control is away carry out the peer room's rule.
+    func end(_ index: Int32, _ reason: TransportEnd, now: Instant) {
+        let transport = transports[Int(index)]
+        let room = rooms[Int(transport.room)]
+        news.append(.ended(transport.handle, reason, at: now, statistics(of: index)))
+        // What closed or failed has said its last; a lost one is not written to any more.
+        handshakeRequests.append(.close(transport.handle))
+        release(index)
+        guard isAlone, let room, room.isPeer, transport.flags.contains(.joined),
+            reason == .closed || reason == .lost
+        else { return }
+        for other in room.members where other != index && transports[Int(other)].flags.contains(.joined) {
+            let handle = transports[Int(other)].handle
+            news.append(.ended(handle, .peerLeft, at: now, statistics(of: other)))
+            remove(other)
+        }
+    }
+
+    /// A transport's last datagram is made by the handshaker after the transport is gone: where it goes is kept until then.
+    private func rememberForGoodbye(_ transport: Transport) {
+        guard transport.selectedPath >= 0 else { return }
+        if goodbyes.count >= 4_096 { goodbyes.removeAll() }
+        goodbyes[transport.handle] = (transport.peer, transport.local)
+    }
+
+    /// Gives back everything that transport `index` owns.
+    func release(_ index: Int32) {
+        let transport = transports + Int(index)
+        guard let details = details[Int(index)] else { preconditionFailure("released twice") }
+        var slot = transport.pointee.firstSubscription
+        while slot >= 0 {
+            let next = subscriptions[slot].pointee.nextOfReceiver
+            unlink(slot)
+            subscriptions.remove(slot)
+            slot = next
+        }
+        var track = transport.pointee.firstTrack
+        while track >= 0 {
+            let next = tracks[track].pointee.nextOfTransport
+            while tracks[track].pointee.firstSubscription >= 0 { unlink(tracks[track].pointee.firstSubscription) }
+            tracks[track].pointee.loss?.destroy()
+            tracks[track].pointee.history?.destroy()
+            tracks.remove(track)
+            track = next
+        }
+        for k in 0..<Int(transport.pointee.sourceCount) {
+            (sources + Int(index) * Limits.sourcesPerTransport + k).pointee.replay.destroy()
+        }
+        transport.pointee.transportFeedback?.destroy()
+        transport.pointee.receiveCipher?.destroy()
+        transport.pointee.sendCipher?.destroy()
+        for k in 0..<Int32(transport.pointee.pathCount) {
+            flows.remove(pathAt(index, k).pointee.address, ownedBy: index)
+        }
+        forgetUfrag(details.localICE.ufrag, of: index)
+        if let old = details.oldICE { forgetUfrag(old.local.ufrag, of: index) }
+        transportByHandle[transport.pointee.handle] = nil
+        timers.clear(index)
+        leave(room: transport.pointee.room, transport: index)
+        transport.pointee.flags = []
+        self.details[Int(index)] = nil
+        freeTransports.append(index)
+    }
+
+    func forgetUfrag(_ ufrag: String, of index: Int32) {
+        guard let key = ufragKey(ufrag.utf8), transportByUfrag[key] == index else { return }
+        transportByUfrag[key] = nil
+    }
+
+    private func leave(room index: Int32, transport: Int32) {
+        guard var room = rooms[Int(index)] else { preconditionFailure("a member of no room") }
+        rooms[Int(index)] = nil
+        room.members.removeAll { $0 == transport }
+        if room.members.isEmpty {
+            roomByHandle[room.handle] = nil
+        } else {
+            rooms[Int(index)] = room
+        }
+    }
+}

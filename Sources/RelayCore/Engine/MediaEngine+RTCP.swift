@@ -1,0 +1,153 @@
+import RTPCore
+
+// RTCP from clients: reports about what we send, wishes for repair and key frames, sender reports of their own. Only feedback
+// about SSRCs that we send to that client counts (T55). BYE never ends anything: DTLS, the API and liveness do.
+
+extension MediaEngine {
+    func receiveRTCP(_ bytes: UnsafeMutablePointer<UInt8>, count: Int, from peer: PeerAddress, now: Instant) {
+        guard let flow = flows.find(peer) else { return counters.drop(.rtcpUnknownAddress) }
+        let transport = transports + Int(flow.transport)
+        guard let cipher = transport.pointee.receiveCipher else { return counters.drop(.rtcpBeforeKeys) }
+        guard count >= 8 + 4 + 10 else { return counters.drop(.rtcpTooShort) }
+        guard transport.pointee.packets.take(rate: Int64(Limits.packetsPerSecond), now: now) else {
+            return counters.drop(.rtpRateLimited)
+        }
+        guard let opened = cipher.openRTCP(bytes, count: count) else {
+            return counters.drop(.rtcpAuthentication)
+        }
+        guard acceptRTCPIndex(opened.index, transport) else { return counters.drop(.rtcpReplayed) }
+        authenticated(flow.transport, path: flow.path, count: count, now: now)
+        let packet = UnsafeBufferPointer(start: bytes, count: opened.byteCount).span
+        var cursor = RTCPCursor(packet)
+        while let item = cursor.next(in: packet) {
+            receive(item, packet, from: flow.transport, now: now)
+        }
+        if cursor.isMalformed { counters.drop(.rtcpMalformed) }
+    }
+
+    /// SRTCP's own replay window of 64 (RFC 3711 §3.3.2): reports are few.
+    private func acceptRTCPIndex(_ index: UInt32, _ transport: UnsafeMutablePointer<Transport>) -> Bool {
+        let isFirst = transport.pointee.rtcpWindow == 0
+        if isFirst || index > transport.pointee.rtcpHighest {
+            let step = isFirst ? 64 : index - transport.pointee.rtcpHighest
+            transport.pointee.rtcpWindow = step >= 64 ? 1 : transport.pointee.rtcpWindow << UInt64(step) | 1
+            transport.pointee.rtcpHighest = index
+            return true
+        }
+        let age = transport.pointee.rtcpHighest - index
+        guard age < 64, transport.pointee.rtcpWindow >> UInt64(age) & 1 == 0 else { return false }
+        transport.pointee.rtcpWindow |= 1 << UInt64(age)
+        return true
+    }
+
+    private func receive(_ item: RTCPItem, _ packet: Span<UInt8>, from index: Int32, now: Instant) {
+        switch item.kind {
+        case .senderReport:
+            if let report = SenderReport(item, in: packet) { receiveSenderReport(report, from: index, now: now) }
+            receiveReportBlocks(item, packet, from: index)
+        case .receiverReport:
+            receiveReportBlocks(item, packet, from: index)
+        case .nack:
+            receiveNACK(item, packet, from: index, now: now)
+        case .pictureLoss:
+            if let media = item.mediaSSRC(in: packet) { receiveKeyFrameWish(media, from: index, now: now) }
+        case .fullIntraRequest:
+            var entries = FIRCursor(item)
+            while let entry = entries.next(in: packet) { receiveKeyFrameWish(entry.ssrc, from: index, now: now) }
+        default:
+            // SDES, BYE, APP, XR, REMB, transport-cc: of no consequence for forwarding.
+            break
+        }
+    }
+
+    private func receiveSenderReport(_ report: SenderReport, from index: Int32, now: Instant) {
+        let first = Int(index) * Limits.sourcesPerTransport
+        for k in 0..<Int(transports[Int(index)].sourceCount) where sourceSSRCs[first + k] == report.ssrc {
+            let source = sources + first + k
+            source.pointee.hasReport = true
+            source.pointee.reportNTP = report.ntp.rawValue
+            source.pointee.reportTimestamp = report.rtpTimestamp
+            source.pointee.reportArrival = now
+            source.pointee.statistics.receivedSenderReport(compactNTP: report.ntp.compact, at: now)
+            return
+        }
+        counters.drop(.rtcpForeignSSRC)
+    }
+
+    private func receiveReportBlocks(_ item: RTCPItem, _ packet: Span<UInt8>, from index: Int32) {
+        for position in 0..<item.reportBlockCount {
+            guard let block = ReportBlock(at: position, of: item, in: packet),
+                subscription(ofSSRC: block.ssrc, receiver: index) != nil
+            else { continue }
+            transports[Int(index)].statistics.remoteFractionLost = block.fractionLost
+        }
+    }
+
+    /// The slot that we send to `receiver` with `ssrc`.
+    private func subscription(ofSSRC ssrc: UInt32, receiver: Int32) -> UnsafeMutablePointer<Subscription>? {
+        var at = transports[Int(receiver)].firstSubscription
+        while at >= 0 {
+            if subscriptions[at].pointee.ssrc == ssrc { return subscriptions[at] }
+            at = subscriptions[at].pointee.nextOfReceiver
+        }
+        return nil
+    }
+
+    private func receiveKeyFrameWish(_ ssrc: UInt32, from index: Int32, now: Instant) {
+        guard let subscription = subscription(ofSSRC: ssrc, receiver: index) else {
+            return counters.drop(.rtcpForeignSSRC)
+        }
+        guard subscription.pointee.track >= 0 else { return }
+        let track = tracks[subscription.pointee.track]
+        guard track.pointee.asksKeyFrames else { return }
+        track.pointee.keyFrames.request(now: now, urgent: false)
+        wake(track.pointee.transport, forRepairAt: track.pointee.keyFrames.deadline)
+    }
+
+    // MARK: Repair downstream
+
+    /// Answers a NACK from the packet history: by RTX where negotiated, else by the identical packet (same index, same bytes).
+    private func receiveNACK(_ item: RTCPItem, _ packet: Span<UInt8>, from index: Int32, now: Instant) {
+        guard let media = item.mediaSSRC(in: packet), let subscription = subscription(ofSSRC: media, receiver: index)
+        else { return counters.drop(.rtcpForeignSSRC) }
+        guard subscription.pointee.track >= 0, let stored = tracks[subscription.pointee.track].pointee.history
+        else { return counters.drop(.nackUnknownPacket) }
+        var lost = NACKCursor(item)
+        while let number = lost.next(in: packet) {
+            repeatPacket(number, stored, to: subscription, now: now)
+        }
+    }
+
+    private func repeatPacket(
+        _ number: UInt16, _ stored: PacketHistory.Index, to subscription: UnsafeMutablePointer<Subscription>,
+        now: Instant
+    ) {
+        let newest = Int64(bitPattern: subscription.pointee.sequence.lastOutput)
+        let output = UInt64(bitPattern: SequenceNumber.extend(number, near: newest))
+        guard subscription.pointee.sequence.isStarted, let source = subscription.pointee.sequence.inverse(output),
+            let found = history.find(stored, sequence: source)
+        else { return counters.drop(.nackUnknownPacket) }
+        guard found.repeats <= Limits.repeatsPerPacket,
+            subscription.pointee.repairBudget.take(rate: Int64(Limits.repairsPerSecond), now: now)
+        else { return counters.drop(.nackBudget) }
+        let span = UnsafeBufferPointer(start: found.packet, count: found.byteCount).span
+        guard let header = RTPHeader(span), readElements(header, span) else {
+            preconditionFailure("the history holds a packet that was not read before")
+        }
+        let payload = found.packet + found.headerByteCount
+        let payloadByteCount = found.byteCount - found.headerByteCount
+        counters.packetsRepaired &+= 1
+        if subscription.pointee.rtxPayloadType != 0 {
+            write(
+                subscription, payloadType: subscription.pointee.rtxPayloadType, ssrc: subscription.pointee.rtxSSRC,
+                sequence: subscription.pointee.rtxIndex, header: header, packet: found.packet,
+                originalSequence: Int(number), payload: payload, payloadByteCount: payloadByteCount)
+            subscription.pointee.rtxIndex += 1
+        } else {
+            write(
+                subscription, payloadType: subscription.pointee.payloadType, ssrc: subscription.pointee.ssrc,
+                sequence: output, header: header, packet: found.packet, originalSequence: -1, payload: payload,
+                payloadByteCount: payloadByteCount)
+        }
+    }
+}

@@ -1,0 +1,208 @@
+import RTPCore
+
+public struct EngineConfiguration: Sendable {
+    /// Transports at once; one more is refused as `handshakeFailed`.
+    public var maxTransports = 8_192
+    /// Memory for packets that may be asked for again, shared by all tracks.
+    public var historyByteCount = 32 << 20
+    /// Slots of the transmit batch; room for the widest fan-out of one packet is kept free.
+    public var transmitCapacity = 512
+    public init() {}
+}
+
+/// The worker's packet engine: ICE-lite, SRTP and forwarding for every participant on this worker. Takes datagrams, commands
+/// and `now`; gives datagrams (`transmit`), handshake requests, news and the next deadline. Confined to one thread; reads no
+/// clock, opens no socket, and does not know of rooms more than who is in them: outcomes are the conductor's.
+public final class MediaEngine {
+    public let transmit: TransmitBatch
+    public let counters = EngineCounters()
+    /// Control is away: a peer room's rule is ours to carry out (CALLS.md, "When processes die").
+    public var isAlone = false
+
+    let configuration: EngineConfiguration
+    let flows: FlowTable
+    let timers: TimerWheel
+    let history: PacketHistory
+    // Slabs, reached by transport index times the per-transport bound, or by index from a free list.
+    let transports: UnsafeMutablePointer<Transport>
+    let paths: UnsafeMutablePointer<Path>
+    let sources: UnsafeMutablePointer<Source>
+    let sourceSSRCs: UnsafeMutablePointer<UInt32>
+    let tracks: Slab<Track>
+    let subscriptions: Slab<Subscription>
+    /// Header-extension elements of the packet at hand: sender's id, offset, byte count.
+    let elements: UnsafeMutablePointer<(id: UInt8, offset: UInt16, byteCount: UInt8)>
+    var elementCount = 0
+
+    var details: [TransportDetails?]
+    var freeTransports: [Int32] = []
+    /// Transports ever used; above it the slabs are untouched memory.
+    var transportsUsed: Int32 = 0
+    var transportByHandle: [ParticipantHandle: Int32] = [:]
+    var transportByUfrag: [UInt64: Int32] = [:]
+    var roomByHandle: [RoomHandle: Int32] = [:]
+    var rooms: [EngineRoom?] = []
+    var news: [WorkerNews] = []
+    var handshakeRequests: [HandshakeRequest] = []
+    /// Where the close_notify of a removed transport goes once the handshaker has made it.
+    var goodbyes: [ParticipantHandle: (peer: PeerAddress, local: UInt8)] = [:]
+    /// Our own small datagrams (STUN, RTCP) are built here.
+    let scratch: UnsafeMutableBufferPointer<UInt8>
+    /// What all our SDES and answers call us (RFC 3550 §6.5.1).
+    let cname = Array(Negotiator.cname.utf8)
+    var random: RandomSource
+    /// Widest fan-out any room needs, so that `needsFlush` keeps that much room.
+    var widestRoom = 2
+
+    public init(configuration: EngineConfiguration, random: RandomSource, now: Instant) {
+        self.configuration = configuration
+        self.random = random
+        let capacity = configuration.maxTransports
+        precondition(capacity > 0 && capacity < 1 << 20, "maxTransports out of range")
+        transmit = TransmitBatch(capacity: configuration.transmitCapacity)
+        flows = FlowTable(minimumCapacity: 256)
+        timers = TimerWheel(capacity: capacity, now: now)
+        history = PacketHistory(byteCount: configuration.historyByteCount)
+        transports = .allocate(capacity: capacity)
+        paths = .allocate(capacity: capacity * Limits.pathsPerTransport)
+        sources = .allocate(capacity: capacity * Limits.sourcesPerTransport)
+        sourceSSRCs = .allocate(capacity: capacity * Limits.sourcesPerTransport)
+        tracks = Slab(capacity: capacity * 4)
+        subscriptions = Slab(capacity: capacity * 8)
+        elements = .allocate(capacity: 16)
+        scratch = .allocate(capacity: TransmitBatch.slotByteCount)
+        scratch.initialize(repeating: 0)
+        details = Array(repeating: nil, count: capacity)
+    }
+
+    deinit {
+        for index in 0..<transportsUsed where transports[Int(index)].flags.contains(.live) { release(index) }
+        transports.deallocate()
+        paths.deallocate()
+        sources.deallocate()
+        sourceSSRCs.deallocate()
+        elements.deallocate()
+        scratch.deallocate()
+    }
+
+    // MARK: What the shell calls
+
+    /// Send `transmit` before the next `receive`: one more packet might not find room for all of its receivers.
+    public var needsFlush: Bool { transmit.room < widestRoom + 4 }
+
+    /// When `advance` is wanted next.
+    public var deadline: Instant { timers.deadline }
+
+    /// Transports that exist.
+    public var transportCount: Int { transportByHandle.count }
+
+    /// One received datagram of `count` bytes, decrypted in place.
+    /// - Parameter local: index of the local address that it came to; answers leave from there.
+    public func receive(
+        _ bytes: UnsafeMutablePointer<UInt8>, count: Int, from peer: PeerAddress, local: UInt8, now: Instant
+    ) {
+        counters.packetsReceived &+= 1
+        counters.bytesReceived &+= UInt64(truncatingIfNeeded: count)
+        guard count > 1 else { return counters.drop(count == 1 ? .unknownClass : .empty) }
+        switch DatagramKind.classify(firstByte: bytes[0], secondByte: bytes[1], count: count) {
+        case .rtp: receiveRTP(bytes, count: count, from: peer, now: now)
+        case .rtcp: receiveRTCP(bytes, count: count, from: peer, now: now)
+        case .stun: receiveSTUN(bytes, count: count, from: peer, local: local, now: now)
+        case .dtls: receiveDTLS(bytes, count: count, from: peer, now: now)
+        case .drop: counters.drop(.unknownClass)
+        }
+    }
+
+    /// Carries out what the conductor decided. Unknown handles are no-ops.
+    public func apply(_ command: WorkerCommand, now: Instant) {
+        switch command {
+        case .create(let configuration): create(configuration, now: now)
+        case .join(let handle):
+            guard let index = transportByHandle[handle] else { return }
+            join(index, now: now)
+        case .remove(let handle):
+            guard let index = transportByHandle[handle] else { return }
+            remove(index)
+        case .restartICE(let handle, let local, let remote):
+            guard let index = transportByHandle[handle] else { return }
+            restartICE(index, local: local, remote: remote, now: now)
+        case .adopted: isAlone = false
+        case .shutDown:
+            for index in transportByHandle.values.sorted() { remove(index) }
+        }
+    }
+
+    /// Periodic work that is due: checks, liveness, reports, feedback, repair.
+    public func advance(to now: Instant) {
+        while let index = timers.popDue(at: now) {
+            service(index, now: now)
+            if needsFlush {
+                // The shell sends and comes back: what is due stays due.
+                return
+            }
+        }
+    }
+
+    /// Requests for the handshaker since the last call, in order.
+    public func takeHandshakeRequests() -> [HandshakeRequest] {
+        guard !handshakeRequests.isEmpty else { return [] }
+        defer { handshakeRequests.removeAll(keepingCapacity: true) }
+        return handshakeRequests
+    }
+
+    /// Media facts since the last call, in order.
+    public func takeNews() -> [WorkerNews] {
+        guard !news.isEmpty else { return [] }
+        defer { news.removeAll(keepingCapacity: true) }
+        return news
+    }
+
+    /// Every transport, for the hello.
+    public func snapshot() -> [TransportSnapshot] {
+        transportByHandle.values.sorted().compactMap { index in
+            let transport = transports[Int(index)]
+            guard let details = details[Int(index)] else { return nil }
+            let phase: TransportPhase =
+                transport.flags.contains(.joined)
+                ? .joined : transport.flags.contains(.hasKeys) ? .prepared : .connecting
+            return TransportSnapshot(
+                participant: transport.handle, room: details.configuration.room, phase: phase,
+                isInterrupted: transport.flags.contains(.interrupted), since: transport.phaseSince)
+        }
+    }
+
+    /// Sends close_notify to everybody and forgets them, telling the conductor nothing: the process is about to end.
+    public func removeAll() {
+        for index in transportByHandle.values.sorted() { remove(index) }
+    }
+
+    // MARK: Sending
+
+    /// Sends a datagram of ours (not media) to a path, held to the amplification bound until the path is validated.
+    func send(_ bytes: UnsafePointer<UInt8>, count: Int, to path: UnsafeMutablePointer<Path>) {
+        if !path.pointee.isValidated {
+            let bound = path.pointee.bytesReceived * UInt64(Limits.unvalidatedAmplification)
+            guard path.pointee.bytesSent + UInt64(count) <= bound else {
+                return counters.drop(.sendBeforeValidation)
+            }
+        }
+        guard let slot = transmit.reserve() else { return counters.drop(.transmitFull) }
+        slot.update(from: bytes, count: count)
+        transmit.commit(byteCount: count, to: path.pointee.address, local: path.pointee.local)
+        path.pointee.bytesSent += UInt64(count)
+    }
+
+    @inline(__always) func pathAt(_ transport: Int32, _ path: Int32) -> UnsafeMutablePointer<Path> {
+        paths + (Int(transport) &* Limits.pathsPerTransport &+ Int(path))
+    }
+
+    /// Records that something of `index` was authenticated, over `pathIndex`.
+    @inline(__always) func authenticated(_ index: Int32, path pathIndex: Int32, count: Int, now: Instant) {
+        let transport = transports + Int(index)
+        transport.pointee.lastAuthenticated = now
+        let path = pathAt(index, pathIndex)
+        path.pointee.lastReceived = now
+        path.pointee.bytesReceived &+= UInt64(truncatingIfNeeded: count)
+        if transport.pointee.flags.contains(.interrupted) { recovered(index, now: now) }
+    }
+}
