@@ -1,0 +1,218 @@
+import RTPCore
+import RelayCore
+import RelayHTTP
+
+/// Writes answers: control replies, event streams and pages, problems, files. Holds the HTTP server and the journal's thread by
+/// reference; any thread.
+package final class Answers: ReplySink, EventSink, @unchecked Sendable {
+    // @unchecked: `server`, `journal` and `control` are set once, before the server starts.
+    private var server: HTTPServer?
+    private var journal: JournalThread?
+    private let control: Mailbox<ControlMessage>
+    private let demoKey: SigningKey?
+    /// Which of a demo room's successive rooms is in use, by its name. A room's id is never used again.
+    private let demoLock = Lock()
+    private var demoGenerations: [String: Int] = [:]
+
+    package init(control: Mailbox<ControlMessage>, demoKey: SigningKey?) {
+        self.control = control
+        self.demoKey = demoKey
+    }
+
+    package func connect(server: HTTPServer, journal: JournalThread) {
+        self.server = server
+        self.journal = journal
+    }
+
+    private static let crossOrigin: [HTTPResponse.Field] = [
+        .init("Access-Control-Allow-Origin", "*"),
+        .init("Access-Control-Expose-Headers", "Location, ETag, Link, Retry-After"),
+        .init("Cache-Control", "no-store"),
+    ]
+
+    // MARK: Plain answers
+
+    func text(_ id: HTTPRequestID, _ status: Int, _ text: String, contentType: String = "text/plain; charset=utf-8") {
+        respond(id, HTTPResponse(status: status, contentType: contentType, headers: [], body: Array(text.utf8)))
+    }
+
+    func json(_ id: HTTPRequestID, _ status: Int, _ value: JSONValue, headers: [HTTPResponse.Field] = []) {
+        respond(
+            id,
+            HTTPResponse(
+                status: status, contentType: "application/json", headers: headers + Self.crossOrigin,
+                body: JSONText.of(value)))
+    }
+
+    func file(_ id: HTTPRequestID, _ bytes: [UInt8], contentType: String) {
+        respond(id, HTTPResponse(status: 200, contentType: contentType, headers: Self.crossOrigin, body: bytes))
+    }
+
+    func page(_ id: HTTPRequestID, _ bytes: [UInt8], contentType: String) {
+        let headers: [HTTPResponse.Field] = [
+            .init("Cache-Control", "no-cache"), .init("X-Content-Type-Options", "nosniff"),
+            .init(
+                "Content-Security-Policy",
+                "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self' blob: "
+                    + "mediastream:; connect-src *; base-uri 'none'; form-action 'none'"),
+        ]
+        respond(id, HTTPResponse(status: 200, contentType: contentType, headers: headers, body: bytes))
+    }
+
+    func problem(_ id: HTTPRequestID, _ problem: Problem, allow: [String]?) {
+        var headers = Self.crossOrigin
+        if problem.status == 405, let allow { headers.append(.init("Allow", (allow + ["OPTIONS"]).joined(separator: ", "))) }
+        if problem.status == 401 { headers.append(.init("WWW-Authenticate", "Bearer")) }
+        if let seconds = problem.retryAfterSeconds { headers.append(.init("Retry-After", "\(seconds)")) }
+        respond(
+            id,
+            HTTPResponse(
+                status: problem.status, contentType: "application/problem+json", headers: headers,
+                body: JSONText.of(ViewJSON.problem(problem))))
+    }
+
+    func options(_ id: HTTPRequestID, _ route: Route) {
+        let methods = (route.methods + ["OPTIONS"]).joined(separator: ", ")
+        var headers = Self.crossOrigin + [
+            .init("Allow", methods), .init("Access-Control-Allow-Methods", methods),
+            .init(
+                "Access-Control-Allow-Headers",
+                "Authorization, Content-Type, If-Match, Idempotency-Key, Last-Event-ID, Accept"),
+            .init("Access-Control-Max-Age", "86400"),
+        ]
+        if case .sessions = route { headers.append(.init("Accept-Post", "application/sdp")) }
+        respond(id, HTTPResponse(status: 204, headers: headers))
+    }
+
+    private func respond(_ id: HTTPRequestID, _ response: HTTPResponse) { server?.respond(id, response) }
+
+    // MARK: Control replies
+
+    package func deliver(_ reply: ControlReply, to request: UInt64, as form: ReplyForm) {
+        let id = HTTPRequestID(rawValue: request)
+        switch form {
+        case .response: respond(id, reply)
+        case .session(let room):
+            guard case .prepared(let participant, let answer, let etag, let isNew) = reply else {
+                return respond(id, reply)
+            }
+            respond(
+                id,
+                HTTPResponse(
+                    status: isNew ? 201 : 200, contentType: "application/sdp",
+                    headers: [
+                        .init("Location", "/v1/rooms/\(room.text)/sessions/\(participant.text)"),
+                        .init("ETag", "\"\(etag)\""),
+                    ] + Self.crossOrigin, body: answer))
+        case .roomEvents(let after):
+            guard case .room(let room) = reply else { return respond(id, reply) }
+            stream(id, after: after, room: room.id, endsWithRoom: true)
+        case .roomEventPage(let after, let limit, let until):
+            guard case .room(let room) = reply else { return respond(id, reply) }
+            page(id, after: after, room: room.id, limit: limit, until: until)
+        case .demo(let uid, let name, let attempt): deliverDemo(reply, id, uid: uid, name: name, attempt: attempt)
+        }
+    }
+
+    private func respond(_ id: HTTPRequestID, _ reply: ControlReply) {
+        switch reply {
+        case .created(let room, let isNew):
+            json(
+                id, isNew ? 201 : 200, ViewJSON.room(room, withParticipants: true),
+                headers: [.init("Location", "/v1/rooms/\(room.id.text)")])
+        case .rooms(let rooms, let next):
+            var fields: [JSONValue.Field] = [
+                .init("rooms", .array(rooms.map { ViewJSON.room($0, withParticipants: false) }))
+            ]
+            if let next { fields.append(.init("next", .string(next))) }
+            json(id, 200, .object(fields))
+        case .room(let room), .joined(let room): json(id, 200, ViewJSON.room(room, withParticipants: true))
+        case .prepared: preconditionFailure("an SDP answer is delivered as a session")
+        case .done: json(id, 200, .object([]))
+        case .restarted(let fragment, let etag):
+            respond(
+                id,
+                HTTPResponse(
+                    status: 200, contentType: "application/trickle-ice-sdpfrag",
+                    headers: [.init("ETag", "\"\(etag)\"")] + Self.crossOrigin, body: fragment))
+        case .trickleIgnored: respond(id, HTTPResponse(status: 204, headers: Self.crossOrigin))
+        case .problem(let problem): self.problem(id, problem, allow: nil)
+        }
+    }
+
+    // MARK: Events
+
+    func stream(_ id: HTTPRequestID, after: UInt64?, room: RoomID?, endsWithRoom: Bool) {
+        server?.openStream(
+            id, headers: [.init("Content-Type", "text/event-stream"), .init("X-Accel-Buffering", "no")] + Self.crossOrigin)
+        let command = JournalCommand.subscribe(
+            stream: id.rawValue, after: after, room: room?.text, endsWithRoom: endsWithRoom)
+        // A journal that does not keep up loses no event: the client resumes by itself.
+        if journal?.post(command) != true { server?.close(id) }
+    }
+
+    func page(_ id: HTTPRequestID, after: UInt64, room: RoomID?, limit: Int, until: Instant) {
+        let page = EventPageRequest(request: id.rawValue, after: after, room: room?.text, limit: limit, until: until)
+        guard journal?.post(.page(page)) == true else {
+            return problem(
+                id,
+                Problem(
+                    status: 503, code: "overloaded", detail: "Too many requests wait for the log.",
+                    retryAfterSeconds: 1), allow: nil)
+        }
+    }
+
+    func streamDrained(_ id: HTTPRequestID) { journal?.post(.drained(stream: id.rawValue)) }
+
+    func gone(_ id: HTTPRequestID) { journal?.post(.unsubscribe(stream: id.rawValue)) }
+
+    package func write(_ stream: UInt64, _ bytes: [UInt8]) { server?.write(HTTPRequestID(rawValue: stream), bytes) }
+
+    package func close(_ stream: UInt64) { server?.close(HTTPRequestID(rawValue: stream)) }
+
+    package func answer(_ request: UInt64, _ json: [UInt8]) {
+        respond(
+            HTTPRequestID(rawValue: request),
+            HTTPResponse(status: 200, contentType: "application/json", headers: Self.crossOrigin, body: json))
+    }
+
+    // MARK: Demo
+
+    /// Makes or finds the room behind a demo name, then answers with a token for it.
+    func demo(_ id: HTTPRequestID, uid: String, name: String, attempt: Int) {
+        let generation = demoLock.withLock { demoGenerations[name, default: 1] }
+        guard let room = RoomID("demo-\(name)-\(generation)") else {
+            preconditionFailure("a demo name of at most 64 characters makes an id")
+        }
+        let specification = RoomSpecification(id: room, kind: .peer, media: .video)
+        let form = ReplyForm.demo(uid: uid, name: name, attempt: attempt)
+        if !control.post(
+            .request(id.rawValue, .server(keyID: "demo"), .createRoom(specification, idempotencyKey: nil), form))
+        {
+            problem(
+                id,
+                Problem(status: 503, code: "overloaded", detail: "Too many requests wait.", retryAfterSeconds: 1),
+                allow: nil)
+        }
+    }
+
+    private func deliverDemo(_ reply: ControlReply, _ id: HTTPRequestID, uid: String, name: String, attempt: Int) {
+        switch reply {
+        case .problem(let problem) where problem.status == 410 && attempt < 10_000:
+            demoLock.withLock { demoGenerations[name, default: 1] += 1 }
+            demo(id, uid: uid, name: name, attempt: attempt + 1)
+        case .created(let room, _):
+            let expiry = WallClock.nowMs / 1_000 + 3_600
+            guard let demoKey,
+                let token = TokenMint.participant(
+                    uid: uid, device: "browser", room: room.id, expirySeconds: expiry, grants: .standard, key: demoKey)
+            else { preconditionFailure("the demo key signs") }
+            json(
+                id, 200,
+                .object([
+                    .init("room", .string(room.id.text)), .init("uid", .string(uid)), .init("token", .string(token)),
+                ]))
+        default: respond(id, reply)
+        }
+    }
+}

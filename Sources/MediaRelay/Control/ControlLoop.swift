@@ -1,0 +1,226 @@
+import RTPCore
+import RelayCore
+
+/// What reaches the control loop from the HTTP thread and the journal.
+package enum ControlMessage: Sendable {
+    case request(UInt64, Principal, ControlRequest, ReplyForm)
+    /// Everything up to this turn is on disk.
+    case committed(turn: UInt64)
+    /// End every room with `drained`, wait for the workers to say goodbye, stop.
+    case drain
+}
+
+/// What an answer is to become once its turn is stored.
+package enum ReplyForm: Sendable, Equatable {
+    /// The HTTP answer of the request itself.
+    case response
+    /// The SDP answer of a session in this room.
+    case session(RoomID)
+    /// An event stream of the room, if the caller may look at it.
+    case roomEvents(after: UInt64)
+    /// A page of the room's events.
+    case roomEventPage(after: UInt64, limit: Int, until: Instant)
+    /// The demo page's token for `uid` in the room that was made or found.
+    case demo(uid: String, name: String, attempt: Int)
+}
+
+/// Where answers go: implemented by the API, called on the control loop's thread.
+package protocol ReplySink: AnyObject, Sendable {
+    func deliver(_ reply: ControlReply, to request: UInt64, as form: ReplyForm)
+}
+
+/// Numbers for `/metrics`, `/readyz` and `/v1/node`, as of the last turn.
+package struct ControlStatus: Sendable {
+    package var isReady = false
+    package var isDraining = false
+    package var workers = 0
+    package var counts = ConductorCounts()
+    package var events: UInt64 = 0
+    package var turns: UInt64 = 0
+    /// Turns that wait for the disk.
+    package var uncommitted: UInt64 = 0
+    package var workerCounters: [Int: [WorkerCounter]] = [:]
+    package init() {}
+}
+
+/// The thread that decides: requests, workers' news and timers enter the conductor one at a time. Commands leave in the deciding
+/// turn; events and rooms go to the journal; answers wait until their turn is on disk. Owns conductor and supervisor.
+package final class ControlLoop: @unchecked Sendable {
+    // @unchecked: mailbox and status are shared and guarded; everything else is used on the loop's thread only.
+    private let mailbox: Mailbox<ControlMessage>
+    private let poller: Poller
+    private let journal: JournalThread
+    private let sink: any ReplySink
+    private let log: Log
+    private let statusLock = Lock()
+    private var sharedStatus = ControlStatus()
+
+    private let conductor: Conductor
+    private let supervisor: WorkerSupervisor
+    private var turn: UInt64 = 0
+    /// The last turn that the journal was given, and the last one it stored.
+    private var storedTurn: UInt64 = 0
+    private var committedTurn: UInt64 = 0
+    private var waiting: [(turn: UInt64, request: UInt64, reply: ControlReply, form: ReplyForm)] = []
+    private var forms: [UInt64: ReplyForm] = [:]
+    private var workerCounters: [Int: [WorkerCounter]] = [:]
+    private var eventCount: UInt64 = 0
+    private var nextStatus = Instant(nanoseconds: 0)
+    private var drainDeadline: Instant?
+    private var thread: Thread?
+
+    private static let mailboxToken: UInt64 = 0
+    package static let firstSupervisorToken: UInt64 = 1
+
+    package init(
+        conductor: Conductor, supervisor: WorkerSupervisor, poller: Poller, journal: JournalThread,
+        sink: any ReplySink, mailbox: Mailbox<ControlMessage>, log: Log
+    ) throws(SystemError) {
+        self.conductor = conductor
+        self.supervisor = supervisor
+        self.poller = poller
+        self.journal = journal
+        self.sink = sink
+        self.mailbox = mailbox
+        self.log = log
+        try poller.add(mailbox.wakeUp.descriptor, token: Self.mailboxToken, for: .reading)
+    }
+
+    package func start() throws(SystemError) {
+        thread = try Thread(named: "control") { [self] in run() }
+    }
+
+    /// Waits until the loop has ended (after `.drain`).
+    package func join() {
+        thread?.join()
+        thread = nil
+    }
+
+    package var status: ControlStatus { statusLock.withLock { sharedStatus } }
+
+    // MARK: The loop
+
+    private func run() {
+        var batch: [ControlMessage] = []
+        while !isFinished {
+            var now = MonotonicClock.now()
+            let deadline = min(min(conductor.deadline, supervisor.deadline), nextStatus)
+            let count = poller.wait(until: deadline, now: now)
+            now = MonotonicClock.now()
+            for index in 0..<count {
+                let event = poller.event(at: index)
+                if supervisor.owns(event.token) { supervisor.receive(event, now: now) }
+            }
+            _ = mailbox.wakeUp.clear()
+            mailbox.take(into: &batch)
+            for message in batch { receive(message) }
+            if supervisor.deadline <= now { supervisor.advance(to: now) }
+            takeSupervisorEvents()
+            if conductor.deadline <= MonotonicClock.now() { decide(.timer) }
+            if now >= nextStatus { publishStatus(now: now) }
+        }
+    }
+
+    private var isFinished: Bool {
+        guard let drainDeadline else { return false }
+        let isQuiet = waiting.isEmpty && committedTurn >= storedTurn && supervisor.isEmpty
+        return isQuiet || MonotonicClock.now() >= drainDeadline
+    }
+
+    private func receive(_ message: ControlMessage) {
+        switch message {
+        case .request(let id, let principal, let request, let form):
+            forms[id] = form
+            decide(.request(RequestID(id), principal, request))
+        case .committed(let turn):
+            committedTurn = turn
+            deliverCommitted()
+        case .drain:
+            guard drainDeadline == nil else { return }
+            log.write(.info, "ending all rooms: the node drains")
+            drainDeadline = MonotonicClock.now() + .seconds(5)
+            decide(.drain)
+            supervisor.shutDown(now: MonotonicClock.now())
+        }
+    }
+
+    private func takeSupervisorEvents() {
+        for event in supervisor.takeEvents() {
+            switch event {
+            case .hello(let hello):
+                log.write(
+                    .info, "worker connected", .init("worker", .integer(Int64(hello.worker.index))),
+                    .init("pid", .integer(Int64(hello.processID))),
+                    .init("transports", .integer(Int64(hello.transports.count))))
+                decide(.workerConnected(hello), worker: JournalWorker(id: hello.worker, processID: hello.processID))
+            case .news(let worker, let news): decide(.news(worker, news))
+            case .counters(let worker, let counters): workerCounters[worker.index] = counters
+            case .gone(let worker, let cause):
+                log.write(
+                    drainDeadline == nil ? .error : .info, "worker gone",
+                    .init("worker", .integer(Int64(worker.index))), .init("cause", .string(cause)))
+                decide(.workerGone(worker), worker: JournalWorker(id: worker, processID: 0))
+            case .note(let text): log.write(.warning, text)
+            }
+        }
+    }
+
+    /// One decision and what follows from it at once. `worker`: to be noted in the same transaction.
+    private func decide(_ input: ConductorInput, worker: JournalWorker? = nil) {
+        let now = MonotonicClock.now()
+        let decision = conductor.decide(input, now: now, wallClockMs: WallClock.nowMs)
+        turn += 1
+        for (worker, command) in decision.commands { supervisor.send(command, to: worker, now: now) }
+        var entry = JournalEntry(turn: turn)
+        entry.events = decision.events.map { event in
+            JournalEvent(
+                seq: event.seq, room: event.roomID?.text, timeMs: event.timeMs, type: event.type.rawValue,
+                json: JSONText.of(ViewJSON.event(event)))
+        }
+        eventCount += UInt64(entry.events.count)
+        for room in decision.changedRooms {
+            guard let record = conductor.record(of: room) else { continue }
+            entry.rooms.append(JournalRoom(id: room.text, record: RecordCoding.encode(record)))
+        }
+        for room in decision.forgottenRooms { entry.rooms.append(JournalRoom(id: room.text, record: nil)) }
+        for key in decision.idempotency {
+            entry.keys.append(JournalKey(key: "\(key.keyID)/\(key.key)", record: RecordCoding.encode(key)))
+        }
+        if let worker { entry.workers.append(worker) }
+        if !entry.isEmpty {
+            let isAccepted = journal.post(.store(entry))
+            precondition(isAccepted, "the journal does not keep up with 65,536 decisions")
+            storedTurn = turn
+        }
+        for (request, reply) in decision.replies {
+            let form = forms.removeValue(forKey: request.value) ?? .response
+            // An answer tells of everything decided before it: it waits for all of that to be stored.
+            waiting.append((storedTurn, request.value, reply, form))
+        }
+        deliverCommitted()
+    }
+
+    private func deliverCommitted() {
+        var count = 0
+        for answer in waiting {
+            guard answer.turn <= committedTurn else { break }
+            sink.deliver(answer.reply, to: answer.request, as: answer.form)
+            count += 1
+        }
+        waiting.removeFirst(count)
+    }
+
+    private func publishStatus(now: Instant) {
+        nextStatus = now + .milliseconds(500)
+        var status = ControlStatus()
+        status.workers = supervisor.connectedWorkers.count
+        status.isDraining = drainDeadline != nil
+        status.isReady = status.workers > 0 && !status.isDraining
+        status.counts = conductor.counts
+        status.events = eventCount
+        status.turns = turn
+        status.uncommitted = storedTurn - min(storedTurn, committedTurn)
+        status.workerCounters = workerCounters
+        statusLock.withLock { sharedStatus = status }
+    }
+}

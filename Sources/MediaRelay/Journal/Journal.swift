@@ -1,0 +1,259 @@
+import RTPCore
+import RelayCore
+
+/// One decision as it is stored: all of it in one transaction, before anyone is told.
+package struct JournalEntry: Sendable {
+    /// Counts turns; `committed` names the last one stored.
+    package var turn: UInt64
+    package var events: [JournalEvent]
+    package var rooms: [JournalRoom]
+    package var keys: [JournalKey]
+    package var workers: [JournalWorker]
+
+    package init(turn: UInt64) {
+        self.turn = turn
+        events = []
+        rooms = []
+        keys = []
+        workers = []
+    }
+
+    package var isEmpty: Bool { events.isEmpty && rooms.isEmpty && keys.isEmpty && workers.isEmpty }
+}
+
+/// One event as it goes over the wire: its JSON text and what it is found by.
+package struct JournalEvent: Sendable, Equatable {
+    package var seq: UInt64
+    package var room: String?
+    package var timeMs: Int64
+    package var type: String
+    package var json: [UInt8]
+    package init(seq: UInt64, room: String?, timeMs: Int64, type: String, json: [UInt8]) {
+        self.seq = seq
+        self.room = room
+        self.timeMs = timeMs
+        self.type = type
+        self.json = json
+    }
+}
+
+/// A room's record (`RoomRecord` as JSON). `record` nil: forget the room.
+package struct JournalRoom: Sendable {
+    package var id: String
+    package var record: [UInt8]?
+    package init(id: String, record: [UInt8]?) {
+        self.id = id
+        self.record = record
+    }
+}
+
+/// An idempotency key with what it stands for. `record` nil: forget it.
+package struct JournalKey: Sendable {
+    package var key: String
+    package var record: [UInt8]?
+    package init(key: String, record: [UInt8]?) {
+        self.key = key
+        self.record = record
+    }
+}
+
+/// A worker process that may outlive control. `processID` 0: it is gone.
+package struct JournalWorker: Sendable, Equatable {
+    package var id: WorkerID
+    package var processID: Int32
+    package init(id: WorkerID, processID: Int32) {
+        self.id = id
+        self.processID = processID
+    }
+}
+
+/// What a new control process finds.
+package struct JournalContents: Sendable {
+    package var lastSeq: UInt64
+    package var rooms: [[UInt8]]
+    package var keys: [(key: String, record: [UInt8])]
+    package var workers: [JournalWorker]
+}
+
+/// How long events are kept.
+package struct JournalRetention: Sendable {
+    package var events = 1_000_000
+    package var ageMs: Int64 = 7 * 24 * 3_600_000
+    package init() {}
+}
+
+/// Events, rooms and idempotency keys on disk: SQLite with a write-ahead log, each commit flushed. Confined to the journal
+/// thread. Refuses a database of another schema or another boot's deadlines (`bootID`): instants mean nothing after a reboot.
+package final class Journal {
+    private static let schemaVersion = "1"
+    private let database: SQLiteDatabase
+    private let insertEvent: SQLiteStatement
+    private let putRoom: SQLiteStatement
+    private let deleteRoom: SQLiteStatement
+    private let putKey: SQLiteStatement
+    private let deleteKey: SQLiteStatement
+    private let putWorker: SQLiteStatement
+    private let deleteWorker: SQLiteStatement
+    private let selectEvents: SQLiteStatement
+    private let selectRoomEvents: SQLiteStatement
+    private let selectOldest: SQLiteStatement
+    private let deleteOld: SQLiteStatement
+    /// The boot in which the stored instants were taken differs from this one.
+    package let isFromEarlierBoot: Bool
+
+    /// Opens or creates the journal at `path`; `bootID` names this boot of the machine.
+    package init(path: String, bootID: String) throws(SQLiteError) {
+        database = try SQLiteDatabase(path: path)
+        try database.execute(
+            """
+            CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+            CREATE TABLE IF NOT EXISTS events (
+                seq INTEGER PRIMARY KEY, room TEXT, timeMs INTEGER NOT NULL, type TEXT NOT NULL, json BLOB NOT NULL);
+            CREATE INDEX IF NOT EXISTS eventsOfRoom ON events (room, seq) WHERE room IS NOT NULL;
+            CREATE TABLE IF NOT EXISTS rooms (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
+            CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
+            CREATE TABLE IF NOT EXISTS workers (
+                number INTEGER NOT NULL, epoch TEXT NOT NULL, processID INTEGER NOT NULL,
+                PRIMARY KEY (number, epoch)) WITHOUT ROWID;
+            """)
+        let version = try Self.meta("schemaVersion", in: database, default: Self.schemaVersion)
+        guard version == Self.schemaVersion else {
+            throw SQLiteError(
+                operation: "open \(path)", code: 0,
+                message: "schema version \(version), this program knows \(Self.schemaVersion)")
+        }
+        isFromEarlierBoot = try Self.meta("bootID", in: database, default: bootID) != bootID
+        let put = try database.prepare("INSERT OR REPLACE INTO meta VALUES ('bootID', ?)")
+        try put.run(.text(bootID))
+        insertEvent = try database.prepare("INSERT INTO events VALUES (?, ?, ?, ?, ?)")
+        putRoom = try database.prepare("INSERT OR REPLACE INTO rooms VALUES (?, ?)")
+        deleteRoom = try database.prepare("DELETE FROM rooms WHERE id = ?")
+        putKey = try database.prepare("INSERT OR REPLACE INTO keys VALUES (?, ?)")
+        deleteKey = try database.prepare("DELETE FROM keys WHERE key = ?")
+        putWorker = try database.prepare("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)")
+        deleteWorker = try database.prepare("DELETE FROM workers WHERE number = ? AND epoch = ?")
+        selectEvents = try database.prepare(
+            "SELECT seq, room, timeMs, type, json FROM events WHERE seq > ? ORDER BY seq LIMIT ?")
+        selectRoomEvents = try database.prepare(
+            "SELECT seq, room, timeMs, type, json FROM events WHERE room = ? AND seq > ? ORDER BY seq LIMIT ?")
+        selectOldest = try database.prepare("SELECT ifnull(min(seq), 0) FROM events")
+        deleteOld = try database.prepare("DELETE FROM events WHERE seq <= ? OR timeMs < ?")
+    }
+
+    private static func meta(
+        _ name: String, in database: SQLiteDatabase, default value: String
+    ) throws(SQLiteError) -> String {
+        try database.prepare("INSERT OR IGNORE INTO meta VALUES (?, ?)").run(.text(name), .text(value))
+        let select = try database.prepare("SELECT value FROM meta WHERE name = ?")
+        try select.bind(.text(name))
+        return try select.step() ? select.text(0) : value
+    }
+
+    /// Everything that a new control process needs to go on.
+    package func contents() throws(SQLiteError) -> JournalContents {
+        // Numbers are never used again, also when retention has emptied the table.
+        let last = try database.prepare(
+            """
+            SELECT max(ifnull((SELECT max(seq) FROM events), 0),
+                       ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'lastSeq'), 0))
+            """)
+        try last.bind()
+        let lastSeq = try last.step() ? UInt64(last.integer(0)) : 0
+        var contents = JournalContents(lastSeq: lastSeq, rooms: [], keys: [], workers: [])
+        let rooms = try database.prepare("SELECT record FROM rooms")
+        try rooms.bind()
+        while try rooms.step() { contents.rooms.append(rooms.bytes(0)) }
+        let keys = try database.prepare("SELECT key, record FROM keys")
+        try keys.bind()
+        while try keys.step() { contents.keys.append((keys.text(0), keys.bytes(1))) }
+        let workers = try database.prepare("SELECT number, epoch, processID FROM workers")
+        try workers.bind()
+        while try workers.step() {
+            guard let epoch = UInt64(workers.text(1)) else { continue }
+            contents.workers.append(
+                JournalWorker(
+                    id: WorkerID(index: Int(workers.integer(0)), epoch: epoch),
+                    processID: Int32(truncatingIfNeeded: workers.integer(2))))
+        }
+        return contents
+    }
+
+    /// Stores all entries in one transaction: all of them or, when it throws, none.
+    package func store(_ entries: [JournalEntry]) throws(SQLiteError) {
+        try database.execute("BEGIN IMMEDIATE")
+        do throws(SQLiteError) {
+            for entry in entries { try write(entry) }
+            try database.execute("COMMIT")
+        } catch {
+            // The transaction may be gone already; what failed first is what counts.
+            try? database.execute("ROLLBACK")
+            throw error
+        }
+    }
+
+    private func write(_ entry: JournalEntry) throws(SQLiteError) {
+        for event in entry.events {
+            try insertEvent.run(
+                .integer(Int64(event.seq)), event.room.map { .text($0) } ?? .null, .integer(event.timeMs),
+                .text(event.type), .bytes(event.json))
+        }
+        for room in entry.rooms {
+            if let record = room.record {
+                try putRoom.run(.text(room.id), .bytes(record))
+            } else {
+                try deleteRoom.run(.text(room.id))
+            }
+        }
+        for key in entry.keys {
+            if let record = key.record {
+                try putKey.run(.text(key.key), .bytes(record))
+            } else {
+                try deleteKey.run(.text(key.key))
+            }
+        }
+        for worker in entry.workers {
+            // Epochs use all 64 bits: kept as text.
+            let number = SQLiteStatement.Value.integer(Int64(worker.id.index))
+            let epoch = SQLiteStatement.Value.text(String(worker.id.epoch))
+            if worker.processID != 0 {
+                try putWorker.run(number, epoch, .integer(Int64(worker.processID)))
+            } else {
+                try deleteWorker.run(number, epoch)
+            }
+        }
+    }
+
+    /// Events after `seq` in order, at most `limit`, of one room or of all.
+    package func events(after seq: UInt64, room: String?, limit: Int) throws(SQLiteError) -> [JournalEvent] {
+        let select = room == nil ? selectEvents : selectRoomEvents
+        let after = SQLiteStatement.Value.integer(Int64(clamping: seq))
+        if let room {
+            try select.bind(.text(room), after, .integer(Int64(limit)))
+        } else {
+            try select.bind(after, .integer(Int64(limit)))
+        }
+        var events: [JournalEvent] = []
+        while try select.step() {
+            let room = select.text(1)
+            events.append(
+                JournalEvent(
+                    seq: UInt64(select.integer(0)), room: room.isEmpty ? nil : room, timeMs: select.integer(2),
+                    type: select.text(3), json: select.bytes(4)))
+        }
+        return events
+    }
+
+    /// The oldest event that is kept; 0 when there is none.
+    package func oldestSeq() throws(SQLiteError) -> UInt64 {
+        try selectOldest.bind()
+        return try selectOldest.step() ? UInt64(selectOldest.integer(0)) : 0
+    }
+
+    /// Deletes what retention no longer covers.
+    package func truncate(to retention: JournalRetention, lastSeq: UInt64, nowMs: Int64) throws(SQLiteError) {
+        let keep = try database.prepare("INSERT OR REPLACE INTO meta VALUES ('lastSeq', ?)")
+        try keep.run(.text(String(lastSeq)))
+        let bound = lastSeq > UInt64(retention.events) ? lastSeq - UInt64(retention.events) : 0
+        try deleteOld.run(.integer(Int64(bound)), .integer(nowMs - retention.ageMs))
+    }
+}

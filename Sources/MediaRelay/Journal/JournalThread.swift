@@ -1,0 +1,127 @@
+import RTPCore
+
+/// What the journal's thread is asked to do.
+package enum JournalCommand: Sendable {
+    case store(JournalEntry)
+    case subscribe(stream: UInt64, after: UInt64?, room: String?, endsWithRoom: Bool)
+    case unsubscribe(stream: UInt64)
+    case drained(stream: UInt64)
+    case page(EventPageRequest)
+    case stop
+}
+
+/// The thread that owns the journal and the event feed. Everything that waits is stored in one transaction (group commit), then
+/// told: `onCommit` names the last turn on disk. When the disk fails, nothing is told or lost: it tries again each second.
+package final class JournalThread: @unchecked Sendable {
+    // @unchecked: only the mailbox is shared; journal and feed are made before the thread starts and used only on it.
+    private let mailbox: Mailbox<JournalCommand>
+    private let journal: Journal
+    private let feed: EventFeed
+    private let retention: JournalRetention
+    private let onCommit: @Sendable (UInt64) -> Void
+    private let onFailure: @Sendable (String) -> Void
+    private var thread: Thread?
+
+    /// Commands that may wait; more than a second of the busiest node's decisions.
+    private static let capacity = 65_536
+    private static let truncateInterval = Interval.seconds(60)
+
+    package init(
+        journal: Journal, feed: EventFeed, retention: JournalRetention,
+        onCommit: @escaping @Sendable (UInt64) -> Void, onFailure: @escaping @Sendable (String) -> Void
+    ) throws(SystemError) {
+        self.journal = journal
+        self.feed = feed
+        self.retention = retention
+        self.onCommit = onCommit
+        self.onFailure = onFailure
+        mailbox = try Mailbox(capacity: Self.capacity)
+    }
+
+    package func start() throws(SystemError) {
+        thread = try Thread(named: "journal") { [self] in run() }
+    }
+
+    /// False: too much waits already.
+    @discardableResult
+    package func post(_ command: JournalCommand) -> Bool { mailbox.post(command) }
+
+    /// Stores what was posted before, then ends the thread.
+    package func stop() {
+        mailbox.post(.stop)
+        thread?.join()
+        thread = nil
+    }
+
+    private func run() {
+        guard let poller = try? Poller(), (try? poller.add(mailbox.wakeUp.descriptor, token: 0, for: .reading)) != nil
+        else { preconditionFailure("the journal thread has no poller") }
+        var batch: [JournalCommand] = []
+        var unstored: [JournalEntry] = []
+        var nextTruncate = MonotonicClock.now() + Self.truncateInterval
+        var lastSeq: UInt64 = 0
+        var isStopping = false
+        while true {
+            var now = MonotonicClock.now()
+            let wait = unstored.isEmpty ? min(feed.deadline, nextTruncate) : now + .seconds(1)
+            _ = poller.wait(until: wait, now: now)
+            _ = mailbox.wakeUp.clear()
+            mailbox.take(into: &batch)
+            now = MonotonicClock.now()
+            var others: [JournalCommand] = []
+            for command in batch {
+                switch command {
+                case .store(let entry): unstored.append(entry)
+                case .stop: isStopping = true
+                default: others.append(command)
+                }
+            }
+            let isStored = store(&unstored, lastSeq: &lastSeq, now: now)
+            if isStopping {
+                if !isStored { onFailure("\(unstored.count) decisions could not be stored before the end") }
+                return
+            }
+            attempt("event feed") { () throws(SQLiteError) in
+                for command in others { try serve(command, now: now) }
+                try feed.advance(to: now)
+                if now >= nextTruncate, lastSeq > 0 {
+                    nextTruncate = now + Self.truncateInterval
+                    try journal.truncate(to: retention, lastSeq: lastSeq, nowMs: WallClock.nowMs)
+                }
+            }
+            if now >= nextTruncate { nextTruncate = now + Self.truncateInterval }
+        }
+    }
+
+    /// Stores and tells; false when the disk refused.
+    private func store(_ entries: inout [JournalEntry], lastSeq: inout UInt64, now: Instant) -> Bool {
+        guard let last = entries.last else { return true }
+        do throws(SQLiteError) {
+            try journal.store(entries)
+        } catch {
+            onFailure("\(error)")
+            return false
+        }
+        let events = entries.flatMap(\.events)
+        entries.removeAll(keepingCapacity: true)
+        onCommit(last.turn)
+        lastSeq = events.last?.seq ?? lastSeq
+        attempt("event feed") { () throws(SQLiteError) in try feed.committed(events, now: now) }
+        return true
+    }
+
+    private func serve(_ command: JournalCommand, now: Instant) throws(SQLiteError) {
+        switch command {
+        case .subscribe(let stream, let after, let room, let endsWithRoom):
+            try feed.subscribe(stream, after: after, room: room, endsWithRoom: endsWithRoom, now: now)
+        case .unsubscribe(let stream): feed.unsubscribe(stream)
+        case .drained(let stream): try feed.drained(stream, now: now)
+        case .page(let request): try feed.page(request, now: now)
+        case .store, .stop: preconditionFailure("stored and stopped elsewhere")
+        }
+    }
+
+    private func attempt(_ what: String, _ body: () throws(SQLiteError) -> Void) {
+        do throws(SQLiteError) { try body() } catch { onFailure("\(what): \(error)") }
+    }
+}

@@ -1,0 +1,129 @@
+import CSQLite
+
+/// What SQLite answered instead of doing what it was asked.
+package struct SQLiteError: Error, CustomStringConvertible {
+    package var operation: String
+    package var code: Int32
+    package var message: String
+    package var description: String { "\(operation): \(message) (SQLite code \(code))" }
+}
+
+/// One connection to an SQLite database file and the few verbs that the journal needs. One thread.
+final class SQLiteDatabase {
+    private var connection: OpaquePointer?
+
+    /// Opens or creates `path` with a write-ahead log that is flushed at every commit: a commit that was told survives power
+    /// loss (HTTP.md; NORMAL would lose the last ones).
+    init(path: String) throws(SQLiteError) {
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE
+        let result = sqlite3_open_v2(path, &connection, flags, nil)
+        guard result == SQLITE_OK else {
+            let failure = error("open \(path)", result)
+            sqlite3_close_v2(connection)
+            connection = nil
+            throw failure
+        }
+        sqlite3_busy_timeout(connection, 2_000)
+        try execute("PRAGMA journal_mode=WAL")
+        try execute("PRAGMA synchronous=FULL")
+    }
+
+    deinit { sqlite3_close_v2(connection) }
+
+    func execute(_ text: String) throws(SQLiteError) {
+        let result = sqlite3_exec(connection, text, nil, nil, nil)
+        guard result == SQLITE_OK else { throw error(text, result) }
+    }
+
+    func prepare(_ text: String) throws(SQLiteError) -> SQLiteStatement {
+        var statement: OpaquePointer?
+        let result = sqlite3_prepare_v3(connection, text, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil)
+        guard result == SQLITE_OK, let statement else { throw error(text, result) }
+        return SQLiteStatement(statement, text: text)
+    }
+
+    private func error(_ operation: String, _ code: Int32) -> SQLiteError {
+        let message = sqlite3_errmsg(connection).map { String(cString: $0) } ?? "out of memory"
+        return SQLiteError(operation: operation, code: code, message: message)
+    }
+}
+
+/// A prepared statement: bind, run or step, read columns. Reset by each `bind`.
+final class SQLiteStatement {
+    private let statement: OpaquePointer
+    private let text: String
+
+    fileprivate init(_ statement: OpaquePointer, text: String) {
+        self.statement = statement
+        self.text = text
+    }
+
+    deinit { sqlite3_finalize(statement) }
+
+    enum Value {
+        case null
+        case integer(Int64)
+        case text(String)
+        case bytes([UInt8])
+    }
+
+    /// Starts anew with these parameters, in order.
+    func bind(_ values: Value...) throws(SQLiteError) {
+        sqlite3_reset(statement)
+        // SQLite copies what it is given.
+        let copies = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+        for (offset, value) in values.enumerated() {
+            let at = Int32(offset + 1)
+            let result: Int32
+            switch value {
+            case .null: result = sqlite3_bind_null(statement, at)
+            case .integer(let number): result = sqlite3_bind_int64(statement, at, number)
+            case .text(let string): result = sqlite3_bind_text(statement, at, string, -1, copies)
+            case .bytes(let bytes): result = sqlite3_bind_blob(statement, at, bytes, Int32(bytes.count), copies)
+            }
+            guard result == SQLITE_OK else {
+                throw SQLiteError(operation: text, code: result, message: "parameter \(at) cannot be bound")
+            }
+        }
+    }
+
+    /// Moves to the next row; false at the end.
+    func step() throws(SQLiteError) -> Bool {
+        let result = sqlite3_step(statement)
+        switch result {
+        case SQLITE_ROW: return true
+        case SQLITE_DONE:
+            sqlite3_reset(statement)
+            return false
+        default:
+            let message = sqlite3_errmsg(sqlite3_db_handle(statement)).map { String(cString: $0) } ?? ""
+            sqlite3_reset(statement)
+            throw SQLiteError(operation: text, code: result, message: message)
+        }
+    }
+
+    /// Runs a statement that gives no rows.
+    func run(_ values: Value...) throws(SQLiteError) {
+        switch values.count {
+        case 0: try bind()
+        case 1: try bind(values[0])
+        case 2: try bind(values[0], values[1])
+        case 3: try bind(values[0], values[1], values[2])
+        case 4: try bind(values[0], values[1], values[2], values[3])
+        case 5: try bind(values[0], values[1], values[2], values[3], values[4])
+        default: preconditionFailure("a statement of \(values.count) parameters")
+        }
+        while try step() {}
+    }
+
+    func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
+
+    func text(_ column: Int32) -> String {
+        sqlite3_column_text(statement, column).map { String(cString: $0) } ?? ""
+    }
+
+    func bytes(_ column: Int32) -> [UInt8] {
+        guard let base = sqlite3_column_blob(statement, column) else { return [] }
+        return Array(UnsafeRawBufferPointer(start: base, count: Int(sqlite3_column_bytes(statement, column))))
+    }
+}
