@@ -6,9 +6,11 @@ public enum SDPLimits {
     public static let byteCount = 32 * 1024
     /// m-lines of a description (API.md, "Manners").
     public static let mediaCount = 64
-    /// Lines of one section, the session level being one (SECURITY T82). The fullest browser offer known has 170.
+    /// Lines of one section, the session level being one (SECURITY T82). The fullest browser offer known has
+    /// 170.
     public static let sectionLineCount = 256
-    /// Bytes of one line without its ending. The longest lines of browsers (sha-512 fingerprints, m-lines) stay below 300.
+    /// Bytes of one line without its ending. The longest lines of browsers (sha-512 fingerprints, m-lines)
+    /// stay below 300.
     public static let lineByteCount = 2048
 }
 

@@ -51,10 +51,14 @@ extension SDPReader {
         var transport = media?.transport ?? description.transport
         switch line.name {
         case "ice-ufrag":
-            guard line.value.isICEText(4...256) else { throw line.fault("expected 4 to 256 ice-chars", limit: 256) }
+            guard line.value.isICEText(4...256) else {
+                throw line.fault("expected 4 to 256 ice-chars", limit: 256)
+            }
             try line.set(&transport.iceUfrag, to: line.value.text)
         case "ice-pwd":
-            guard line.value.isICEText(22...256) else { throw line.fault("expected 22 to 256 ice-chars", limit: 256) }
+            guard line.value.isICEText(22...256) else {
+                throw line.fault("expected 22 to 256 ice-chars", limit: 256)
+            }
             try line.set(&transport.icePassword, to: line.value.text)
         case "ice-options": transport.iceOptions = line.value.fields.map(\.text)
         case "extmap-allow-mixed": transport.allowsMixedExtensions = true
@@ -73,9 +77,13 @@ extension SDPReader {
     private func readFingerprint(_ line: AttributeLine) throws(SDPError) -> SessionDescription.Fingerprint {
         let fields = line.value.fields
         guard fields.count == 2, fields[0].isToken else { throw line.fault("expected <hash function> <hex>") }
-        guard let bytes = fields[1].colonHex else { throw line.fault("expected pairs of hex digits between colons") }
+        guard let bytes = fields[1].colonHex else {
+            throw line.fault("expected pairs of hex digits between colons")
+        }
         let algorithm = fields[0].text.lowercased()
-        let byteCounts = ["sha-1": 20, "sha-224": 28, "sha-256": 32, "sha-384": 48, "sha-512": 64, "md5": 16, "md2": 16]
+        let byteCounts = [
+            "sha-1": 20, "sha-224": 28, "sha-256": 32, "sha-384": 48, "sha-512": 64, "md5": 16, "md2": 16,
+        ]
         if let expected = byteCounts[algorithm], expected != bytes.count {
             throw line.fault("\(bytes.count) bytes where \(algorithm) has \(expected)", limit: expected)
         }
@@ -129,7 +137,8 @@ extension SDPReader {
         }
     }
 
-    /// Nil for what is not a host candidate over UDP: nothing is decided by candidates, so they are never an error.
+    /// Nil for what is not a host candidate over UDP: nothing is decided by candidates, so they are never an
+    /// error.
     private func readCandidate(_ value: ArraySlice<UInt8>) -> SessionDescription.Candidate? {
         let fields = value.fields
         guard fields.count >= 8, let component = fields[1].decimal(upTo: 256),

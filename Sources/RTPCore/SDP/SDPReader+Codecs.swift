@@ -13,7 +13,9 @@ extension SDPReader {
         var codec = SessionDescription.Codec(
             payloadType: UInt8(payloadType), name: parts[0].text, clockRate: UInt32(clockRate))
         if parts.count == 3 {
-            guard let channels = parts[2].decimal(upTo: 255) else { throw line.fault("channels are no number") }
+            guard let channels = parts[2].decimal(upTo: 255) else {
+                throw line.fault("channels are no number")
+            }
             codec.channelCount = Int(channels)
         }
         try line.set(&pending.maps[codec.payloadType], to: codec)
@@ -44,7 +46,9 @@ extension SDPReader {
 
     mutating func readExtension(_ line: AttributeLine) throws(SDPError) {
         let fields = line.value.fields
-        guard fields.count >= 2, fields[1].isVisible else { throw line.fault("expected <id>[/<direction>] <URI>") }
+        guard fields.count >= 2, fields[1].isVisible else {
+            throw line.fault("expected <id>[/<direction>] <URI>")
+        }
         let (idBytes, directionBytes) = fields[0].halves(at: UInt8(ascii: "/"))
         // RFC 8285 §5: 1…255, and 4096…4351 for "whichever id you like".
         guard let id = idBytes.decimal(upTo: 4_351), id > 0, id < 256 || id >= 4_096 else {
@@ -63,10 +67,12 @@ extension SDPReader {
         let fields = line.value.fields
         if line.name == "ssrc-group" {
             let ssrcs = fields.dropFirst().map { $0.decimal(upTo: UInt64(UInt32.max)) }
-            guard let semantics = fields.first, semantics.isToken, !ssrcs.isEmpty, ssrcs.allSatisfy({ $0 != nil })
+            guard let semantics = fields.first, semantics.isToken, !ssrcs.isEmpty,
+                ssrcs.allSatisfy({ $0 != nil })
             else { throw line.fault("expected <semantics> <SSRC> …") }
             media?.sourceGroups.append(
-                SessionDescription.SourceGroup(semantics: semantics.text, ssrcs: ssrcs.compactMap { $0.map(UInt32.init) }))
+                SessionDescription.SourceGroup(
+                    semantics: semantics.text, ssrcs: ssrcs.compactMap { $0.map(UInt32.init) }))
             return
         }
         guard let first = fields.first, let number = first.decimal(upTo: UInt64(UInt32.max)) else {

@@ -1,6 +1,7 @@
-// Reads the bytes of a session description, line by line, into `SessionDescription`. Total: any bytes give a description
-// or an `SDPError`. Lines end in CRLF or LF. Unknown attributes and line types are passed over; a known attribute with a
-// malformed value is an error, because a peer that means something we misread is worse than one that is told so.
+// Reads the bytes of a session description, line by line, into `SessionDescription`. Total: any bytes give a
+// description or an `SDPError`. Lines end in CRLF or LF. Unknown attributes and line types are passed over; a
+// known attribute with a malformed value is an error, because a peer that means something we misread is worse
+// than one that is told so.
 
 extension SessionDescription {
     /// Reads a whole description, as of `application/sdp`.
@@ -32,8 +33,8 @@ struct SDPReader {
         self.bytes = bytes
     }
 
-    /// - Parameter isFragment: true for `application/trickle-ice-sdpfrag` (RFC 8840 §9), which has attributes and m-lines
-    ///   only.
+    /// - Parameter isFragment: true for `application/trickle-ice-sdpfrag` (RFC 8840 §9), which has attributes
+    ///   and m-lines only.
     mutating func read(isFragment: Bool) throws(SDPError) -> SessionDescription {
         guard bytes.count <= SDPLimits.byteCount else {
             throw SDPError(
@@ -54,9 +55,11 @@ struct SDPReader {
     }
 
     private mutating func readVersion() throws(SDPError) {
-        guard let line = try nextLine(), line.type == UInt8(ascii: "v"), line.value.elementsEqual("0".utf8) else {
+        guard let line = try nextLine(), line.type == UInt8(ascii: "v"), line.value.elementsEqual("0".utf8)
+        else {
             throw SDPError(
-                kind: .form, line: 1, attribute: "", limit: nil, detail: "a session description begins with v=0")
+                kind: .form, line: 1, attribute: "", limit: nil,
+                detail: "a session description begins with v=0")
         }
     }
 
@@ -71,11 +74,13 @@ struct SDPReader {
             }
             let type = content[content.startIndex]
             let isForm =
-                content.count >= 2 && (0x61...0x7A).contains(type) && content[content.startIndex + 1] == UInt8(ascii: "=")
+                content.count >= 2 && (0x61...0x7A).contains(type)
+                && content[content.startIndex + 1] == UInt8(ascii: "=")
             guard isForm, !sawEmpty else {
                 throw SDPError(
                     kind: .form, line: lineNumber, attribute: "", limit: nil,
-                    detail: sawEmpty ? "an empty line stands before this one" : "not of the form <letter>=<value>")
+                    detail: sawEmpty
+                        ? "an empty line stands before this one" : "not of the form <letter>=<value>")
             }
             if type != UInt8(ascii: "m") { try countLine() }
             return SDPLine(number: lineNumber, type: type, value: content.dropFirst(2))
@@ -96,7 +101,8 @@ struct SDPReader {
         }
         guard !content.contains(where: { $0 == 0 || $0 == 0x0D }) else {
             throw SDPError(
-                kind: .form, line: lineNumber, attribute: "", limit: nil, detail: "a NUL or a lone CR inside the line")
+                kind: .form, line: lineNumber, attribute: "", limit: nil,
+                detail: "a NUL or a lone CR inside the line")
         }
         return content
     }
@@ -112,7 +118,8 @@ struct SDPReader {
 
     private mutating func readOrigin(_ line: SDPLine) throws(SDPError) {
         let fields = line.value.fields
-        guard fields.count == 6, let id = fields[1].decimal(upTo: .max), let version = fields[2].decimal(upTo: .max)
+        guard fields.count == 6, let id = fields[1].decimal(upTo: .max),
+            let version = fields[2].decimal(upTo: .max)
         else {
             throw SDPError(
                 kind: .value, line: line.number, attribute: "o=", limit: nil,
@@ -126,7 +133,8 @@ struct SDPReader {
         endMedia()
         guard description.media.count < SDPLimits.mediaCount else {
             throw SDPError(
-                kind: .limit, line: line.number, attribute: "m=", limit: SDPLimits.mediaCount, detail: "too many m-lines")
+                kind: .limit, line: line.number, attribute: "m=", limit: SDPLimits.mediaCount,
+                detail: "too many m-lines")
         }
         let fields = line.value.fields
         // A port may be followed by a count of ports (`9/2`); WebRTC never has one.
@@ -141,10 +149,13 @@ struct SDPReader {
             kind: fields[0].text, port: UInt16(port), transportProtocol: fields[2].text,
             formats: fields[3...].map(\.text))
         section.line = line.number
-        let isRTP = section.transportProtocol.utf8.split(separator: UInt8(ascii: "/")).contains { $0.elementsEqual("RTP".utf8) }
+        let isRTP = section.transportProtocol.utf8.split(separator: UInt8(ascii: "/")).contains {
+            $0.elementsEqual("RTP".utf8)
+        }
         if isRTP, !fields[3...].allSatisfy({ $0.decimal(upTo: 127) != nil }) {
             throw SDPError(
-                kind: .value, line: line.number, attribute: "m=", limit: 127, detail: "a payload type is no number")
+                kind: .value, line: line.number, attribute: "m=", limit: 127,
+                detail: "a payload type is no number")
         }
         media = section
         sectionLineCount = 1
@@ -154,12 +165,15 @@ struct SDPReader {
     private mutating func endMedia() {
         guard var section = media else { return }
         for format in section.formats {
-            guard let payloadType = UInt8(format), var codec = pending.maps.removeValue(forKey: payloadType) else {
+            guard let payloadType = UInt8(format), var codec = pending.maps.removeValue(forKey: payloadType)
+            else {
                 continue
             }
             codec.formatParameters = pending.parameters[payloadType]
             for entry in pending.feedback
-            where (entry.payloadType == nil || entry.payloadType == payloadType) && !codec.feedback.contains(entry.text) {
+            where (entry.payloadType == nil || entry.payloadType == payloadType)
+                && !codec.feedback.contains(entry.text)
+            {
                 codec.feedback.append(entry.text)
             }
             section.codecs.append(codec)

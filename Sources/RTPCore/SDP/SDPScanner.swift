@@ -1,5 +1,5 @@
-// Byte-level pieces of the SDP grammar (RFC 8866 §9): fields, tokens, numbers, hex. Works on bytes because "\r\n" is one
-// Character in Swift and input need not be UTF-8.
+// Byte-level pieces of the SDP grammar (RFC 8866 §9): fields, tokens, numbers, hex. Works on bytes because
+// "\r\n" is one Character in Swift and input need not be UTF-8.
 
 /// One line of a description without its ending.
 struct SDPLine {

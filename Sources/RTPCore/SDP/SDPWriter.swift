@@ -1,5 +1,5 @@
-// Writes a session description as bytes, lines ending in CRLF (RFC 8866 §5). Writes what `SessionDescription` holds and
-// nothing else; the values are the caller's, who made them or read them with the reader.
+// Writes a session description as bytes, lines ending in CRLF (RFC 8866 §5). Writes what `SessionDescription`
+// holds and nothing else; the values are the caller's, who made them or read them with the reader.
 
 extension SessionDescription {
     /// The whole description, as of `application/sdp`.
@@ -44,7 +44,9 @@ struct SDPWriter {
     private mutating func transport(_ transport: SessionDescription.Transport) {
         if let ufrag = transport.iceUfrag { line("a=ice-ufrag:" + ufrag) }
         if let password = transport.icePassword { line("a=ice-pwd:" + password) }
-        if !transport.iceOptions.isEmpty { line("a=ice-options:" + transport.iceOptions.joined(separator: " ")) }
+        if !transport.iceOptions.isEmpty {
+            line("a=ice-options:" + transport.iceOptions.joined(separator: " "))
+        }
         for fingerprint in transport.fingerprints {
             line("a=fingerprint:\(fingerprint.algorithm) \(colonHex(fingerprint.bytes))")
         }
@@ -53,7 +55,9 @@ struct SDPWriter {
     }
 
     private mutating func media(_ media: SessionDescription.Media) {
-        line("m=\(media.kind) \(media.port) \(media.transportProtocol) \(media.formats.joined(separator: " "))")
+        line(
+            "m=\(media.kind) \(media.port) \(media.transportProtocol) \(media.formats.joined(separator: " "))"
+        )
         if !isFragment { line("c=IN IP4 0.0.0.0") }
         if let mid = media.mid { line("a=mid:" + mid) }
         transport(media.transport)

@@ -1,6 +1,6 @@
-/// A session description (RFC 8866) reduced to what offers and answers of WebRTC say to a relay: transport, codecs,
-/// extensions and sources. Holds the grammar's view, no policy: whether an offer can be served is not decided here.
-/// Attributes that are not listed here are not kept. Plain data.
+/// A session description (RFC 8866) reduced to what offers and answers of WebRTC say to a relay: transport,
+/// codecs, extensions and sources. Holds the grammar's view, no policy: whether an offer can be served is not
+/// decided here. Attributes that are not listed here are not kept. Plain data.
 public struct SessionDescription: Hashable, Sendable {
     /// The `o=` line's session id and version.
     public var sessionID: UInt64 = 0
@@ -39,7 +39,8 @@ public struct SessionDescription: Hashable, Sendable {
         public init() {}
     }
 
-    /// `a=fingerprint` (RFC 8122 §5): the hex is decoded, the byte count fits the function where that is known.
+    /// `a=fingerprint` (RFC 8122 §5): the hex is decoded, the byte count fits the function where that is
+    /// known.
     public struct Fingerprint: Hashable, Sendable {
         /// The hash function's name in lower case, such as `sha-256`.
         public var algorithm: String
@@ -143,11 +144,13 @@ extension SessionDescription {
             self.channelCount = channelCount
         }
 
-        /// The value of one `name=value` of `formatParameters`, names without case; the first where there are several.
+        /// The value of one `name=value` of `formatParameters`, names without case; the first where there are
+        /// several.
         public func parameter(_ name: String) -> String? {
             guard let formatParameters else { return nil }
             for part in formatParameters.utf8.split(separator: UInt8(ascii: ";")) {
-                let pieces = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+                let pieces = part.split(
+                    separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
                 guard pieces.count == 2 else { continue }
                 let key = String(decoding: Array(pieces[0])[...].trimmed, as: UTF8.self)
                 guard key.lowercased() == name.lowercased() else { continue }

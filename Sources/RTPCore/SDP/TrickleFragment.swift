@@ -1,5 +1,6 @@
-/// The body of a trickle or ICE restart request and of its answer: `application/trickle-ice-sdpfrag` (RFC 8840 §9,
-/// RFC 9725 §4.3). An SDP without the lines before its attributes; read under the same bounds as a whole description.
+/// The body of a trickle or ICE restart request and of its answer: `application/trickle-ice-sdpfrag` (RFC
+/// 8840 §9, RFC 9725 §4.3). An SDP without the lines before its attributes; read under the same bounds as a
+/// whole description.
 public struct TrickleFragment: Hashable, Sendable {
     /// Attributes and pseudo m-lines. Never printed: it holds the ICE password.
     public var content: SessionDescription

@@ -53,7 +53,8 @@ struct AnswerWriter {
         section.extensions = plan.extensions[position]
         section.hasRTCPMux = true
         section.hasReducedSizeRTCP = media.hasReducedSizeRTCP
-        section.direction = SessionDescription.Direction(sends: agreed.clientReceives, receives: agreed.clientSends)
+        section.direction = SessionDescription.Direction(
+            sends: agreed.clientReceives, receives: agreed.clientSends)
         section.transport = endpoint.transport(localICE)
         section.transport.allowsMixedExtensions = media.transport.allowsMixedExtensions
         if isTag {
@@ -64,10 +65,13 @@ struct AnswerWriter {
         return section
     }
 
-    /// What the client will receive, announced before the other side exists. In a peer room everything is one stream, so that
-    /// audio and video stay in step; in a group the n-th audio and the n-th video slot belong together.
+    /// What the client will receive, announced before the other side exists. In a peer room everything is one
+    /// stream, so that audio and video stay in step; in a group the n-th audio and the n-th video slot belong
+    /// together.
     private func addSources(_ section: inout SessionDescription.Media, _ agreed: MediaSection) {
-        let earlier = plan.sections.count { $0.kind == agreed.kind && $0.clientReceives && $0.index < agreed.index }
+        let earlier = plan.sections.count {
+            $0.kind == agreed.kind && $0.clientReceives && $0.index < agreed.index
+        }
         let slot = kind == .peer ? 0 : earlier
         section.streams = [
             SessionDescription.StreamIdentifier(stream: "relay-\(slot)", track: "track-\(agreed.index)")
@@ -82,7 +86,8 @@ struct AnswerWriter {
 }
 
 extension WorkerEndpoint {
-    /// Host candidates of component 1 (RTCP shares the port), priorities falling in the order given (RFC 8445 §5.1.2).
+    /// Host candidates of component 1 (RTCP shares the port), priorities falling in the order given (RFC 8445
+    /// §5.1.2).
     var hostCandidates: [SessionDescription.Candidate] {
         candidates.enumerated().map { index, candidate in
             let localPreference = UInt32(65_535 - min(index, 65_535))
@@ -105,7 +110,8 @@ extension WorkerEndpoint {
 }
 
 extension ICECredentials {
-    /// Fresh credentials: 48 bits of ufrag, 144 bits of password (RFC 8445 §5.3 asks for 24 and 128), as ice-chars.
+    /// Fresh credentials: 48 bits of ufrag, 144 bits of password (RFC 8445 §5.3 asks for 24 and 128), as
+    /// ice-chars.
     public static func drawn(_ random: inout RandomSource) -> ICECredentials {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
         func text(_ count: Int) -> String {

@@ -24,7 +24,8 @@ struct CodecChoice {
             throw .reservedPayloadType(first.offered.payloadType)
         }
         codec = SessionDescription.Codec(
-            payloadType: match.offered.payloadType, name: match.offered.name, clockRate: match.offered.clockRate,
+            payloadType: match.offered.payloadType, name: match.offered.name,
+            clockRate: match.offered.clockRate,
             channelCount: match.offered.channelCount)
         codec.formatParameters = match.parameters.text
         feedback = []
@@ -42,7 +43,8 @@ struct CodecChoice {
     }
 
     private static let knownFeedback: [(String, RTCPFeedback)] = [
-        ("nack", .nack), ("nack pli", .pli), ("ccm fir", .fir), ("goog-remb", .remb), ("transport-cc", .transportCC),
+        ("nack", .nack), ("nack pli", .pli), ("ccm fir", .fir), ("goog-remb", .remb),
+        ("transport-cc", .transportCC),
     ]
 }
 
@@ -54,8 +56,11 @@ private struct AnswerParameters {
 }
 
 /// Nil when `offered` is not `wanted` in the form that we serve.
-private func answerParameters(_ wanted: MediaCodec, _ offered: SessionDescription.Codec) -> AnswerParameters? {
-    guard offered.clockRate == wanted.clockRate, offered.name.lowercased() == wanted.sdpName else { return nil }
+private func answerParameters(_ wanted: MediaCodec, _ offered: SessionDescription.Codec) -> AnswerParameters?
+{
+    guard offered.clockRate == wanted.clockRate, offered.name.lowercased() == wanted.sdpName else {
+        return nil
+    }
     switch wanted {
     case .opus:
         // RFC 7587 §7: always two channels. No usedtx: gaps are the sender's own choice, not ours to ask for.
@@ -72,25 +77,29 @@ private func answerParameters(_ wanted: MediaCodec, _ offered: SessionDescriptio
     }
 }
 
-/// Main profile (0), which is what an absent parameter means (AV1 RTP specification §7.2.1). Level and tier are repeated.
+/// Main profile (0), which is what an absent parameter means (AV1 RTP specification §7.2). Level and tier are
+/// repeated.
 private func av1Parameters(_ offered: SessionDescription.Codec) -> AnswerParameters? {
     guard offered.parameter("profile") ?? "0" == "0" else { return nil }
     var parts: [String] = []
-    if let level = offered.parameter("level-idx").flatMap({ UInt8($0) }), level <= 31 { parts.append("level-idx=\(level)") }
+    if let level = offered.parameter("level-idx").flatMap({ UInt8($0) }), level <= 31 {
+        parts.append("level-idx=\(level)")
+    }
     if offered.parameter("profile") != nil { parts.append("profile=0") }
     if let tier = offered.parameter("tier").flatMap({ UInt8($0) }), tier <= 1 { parts.append("tier=\(tier)") }
     return AnswerParameters(text: parts.isEmpty ? nil : parts.joined(separator: ";"))
 }
 
-/// Constrained baseline with packetization mode 1, answered as 42e01f. RFC 6184 §8.1 table 5: profile_idc 42 with bits
-/// x1xx0000 is constrained baseline; without a profile-level-id it would be plain baseline.
+/// Constrained baseline with packetization mode 1, answered as 42e01f. RFC 6184 §8.1 table 5: profile_idc 42
+/// with bits x1xx0000 is constrained baseline; without a profile-level-id it would be plain baseline.
 private func h264Parameters(_ offered: SessionDescription.Codec) -> AnswerParameters? {
     guard offered.parameter("packetization-mode") == "1", let text = offered.parameter("profile-level-id"),
         text.utf8.count == 6, let profile = UInt32(text, radix: 16), profile >> 16 == 0x42,
         profile & 0x4F00 == 0x4000
     else { return nil }
     if offered.parameter("level-asymmetry-allowed") == "1" {
-        return AnswerParameters(text: "level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=42e01f")
+        return AnswerParameters(
+            text: "level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=42e01f")
     }
     // Without asymmetry the answer may only lower the level (RFC 6184 §8.2.2).
     let level = min(profile & 0xFF, 0x1F)

@@ -38,7 +38,8 @@ public struct NegotiatedSession: Hashable, Sendable {
     public var identity: OfferIdentity
 
     public init(
-        answer: [UInt8], localICE: ICECredentials, remoteICE: ICECredentials, fingerprints: [CertificateFingerprint],
+        answer: [UInt8], localICE: ICECredentials, remoteICE: ICECredentials,
+        fingerprints: [CertificateFingerprint],
         sections: [MediaSection], videoUnsupported: Bool, identity: OfferIdentity
     ) {
         self.answer = answer
@@ -51,8 +52,8 @@ public struct NegotiatedSession: Hashable, Sendable {
     }
 }
 
-/// Tells whether two offers of one device are the same offer, sent again: the same ICE user fragment and certificate
-/// (API.md: it gets the same answer). Independent of a room's policy.
+/// Tells whether two offers of one device are the same offer, sent again: the same ICE user fragment and
+/// certificate (API.md: it gets the same answer). Independent of a room's policy.
 public struct OfferIdentity: Hashable, Sendable, Codable {
     public var remoteUfrag: String
     public var fingerprints: [CertificateFingerprint]
@@ -62,8 +63,8 @@ public struct OfferIdentity: Hashable, Sendable, Codable {
         self.fingerprints = fingerprints
     }
 
-    /// Reads the identity of an offer without answering it; throws what `Negotiator.negotiate` would throw about the
-    /// offer's form, its ICE credentials and its fingerprints.
+    /// Reads the identity of an offer without answering it; throws what `Negotiator.negotiate` would throw
+    /// about the offer's form, its ICE credentials and its fingerprints.
     public init(offer bytes: [UInt8]) throws(Problem) {
         self = try OfferTransport(of: try Negotiator.read(bytes), preferring: nil).identity
     }

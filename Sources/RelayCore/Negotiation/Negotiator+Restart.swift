@@ -1,8 +1,8 @@
 import RTPCore
 
 extension Negotiator {
-    /// Answers an ICE restart (RFC 9725 §4.3.3): new credentials on the same DTLS association. Whether a restart is meant at
-    /// all (`If-Match`) is the caller's to decide.
+    /// Answers an ICE restart (RFC 9725 §4.3.3): new credentials on the same DTLS association. Whether a
+    /// restart is meant at all (`If-Match`) is the caller's to decide.
     ///
     /// - Parameters:
     ///   - bytes: the request's `application/trickle-ice-sdpfrag`.
@@ -15,7 +15,8 @@ extension Negotiator {
         let fragment = try readFragment(bytes)
         guard let ufrag = fragment.iceUfrag, let password = fragment.icePassword else {
             throw Problem(
-                status: 400, code: "sdp-no-ice", detail: "a=ice-ufrag or a=ice-pwd is missing from the fragment")
+                status: 400, code: "sdp-no-ice",
+                detail: "a=ice-ufrag or a=ice-pwd is missing from the fragment")
         }
         if let algorithm = fingerprints.first?.algorithm, !fragment.fingerprints.isEmpty {
             let named = OfferTransport.of(algorithm, in: fragment.fingerprints)
@@ -41,7 +42,8 @@ extension Negotiator {
     }
 
     private static func answer(
-        to fragment: TrickleFragment, _ sections: [MediaSection], _ ice: ICECredentials, _ endpoint: WorkerEndpoint
+        to fragment: TrickleFragment, _ sections: [MediaSection], _ ice: ICECredentials,
+        _ endpoint: WorkerEndpoint
     ) -> TrickleFragment {
         var content = SessionDescription()
         content.isICELite = true

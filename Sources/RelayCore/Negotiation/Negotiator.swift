@@ -1,11 +1,12 @@
 import RTPCore
 
-/// Answers SDP offers: decides what of an offer is served under a room's policy, draws our credentials and SSRCs, and writes
-/// the one answer of a session (RFC 3264, RFC 9143, RFC 9429 §5.3.1). Pure: everything random comes from `random`.
-/// The order of the checks is the order of the functions in `negotiate`: form, BUNDLE, sections, transport.
+/// Answers SDP offers: decides what of an offer is served under a room's policy, draws our credentials and
+/// SSRCs, and writes the one answer of a session (RFC 3264, RFC 9143, RFC 9429 §5.3.1). Pure: everything
+/// random comes from `random`. The order of the checks is the order of the functions in `negotiate`: form,
+/// BUNDLE, sections, transport.
 public enum Negotiator {
-    /// The CNAME of everything that we send to a client (RFC 5576 §6.1): one a transport, and the same for all, since it
-    /// tells nobody apart.
+    /// The CNAME of everything that we send to a client (RFC 5576 §6.1): one a transport, and the same for
+    /// all, since it tells nobody apart.
     public static let cname = "relay"
     /// SSRCs that one participant may name (SECURITY T54).
     public static let signalledSSRCCount = 16
@@ -14,8 +15,9 @@ public enum Negotiator {
     /// Bytes of a mid: what a one-byte header extension carries (RFC 8285 §4.2, RFC 9143 §15).
     public static let midByteCount = 16
 
-    /// - Throws: what the API tells the caller: 400 for what is malformed or unprotected, 406 for what needs a transport that
-    ///   we do not have, 413 for what passes a limit, 422 for what cannot be served. Nothing has changed then.
+    /// - Throws: what the API tells the caller: 400 for what is malformed or unprotected, 406 for what needs
+    ///   a transport that we do not have, 413 for what passes a limit, 422 for what cannot be served. Nothing
+    ///   has changed then.
     public static func negotiate(
         offer bytes: [UInt8], policy: NegotiationPolicy, endpoint: WorkerEndpoint, random: inout RandomSource
     ) throws(Problem) -> NegotiatedSession {
@@ -27,11 +29,13 @@ public enum Negotiator {
         plan.drawSSRCs(&random)
         let localICE = ICECredentials.drawn(&random)
         let answer = AnswerWriter(
-            offer: offer, bundle: bundle, plan: plan, kind: policy.kind, localICE: localICE, endpoint: endpoint
+            offer: offer, bundle: bundle, plan: plan, kind: policy.kind, localICE: localICE,
+            endpoint: endpoint
         ).answer(sessionID: random.next() >> 2)
         return NegotiatedSession(
             answer: answer.serialized(), localICE: localICE, remoteICE: transport.ice,
-            fingerprints: transport.fingerprints, sections: plan.sections, videoUnsupported: plan.videoUnsupported,
+            fingerprints: transport.fingerprints, sections: plan.sections,
+            videoUnsupported: plan.videoUnsupported,
             identity: try OfferTransport(of: offer, preferring: nil).identity)
     }
 

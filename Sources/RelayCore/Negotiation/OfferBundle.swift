@@ -1,7 +1,7 @@
 import RTPCore
 
-/// Which m-lines of an offer share the one transport (RFC 9143), checked. A relay with one UDP port a worker has no second
-/// transport to give: every audio and video m-line is bundled, or it is the only one.
+/// Which m-lines of an offer share the one transport (RFC 9143), checked. A relay with one UDP port a worker
+/// has no second transport to give: every audio and video m-line is bundled, or it is the only one.
 struct OfferBundle {
     /// Indices of the BUNDLE group's m-lines in the group's order; nil for an offer without a group.
     let indices: [Int]?
@@ -34,8 +34,8 @@ struct OfferBundle {
         indices = found
     }
 
-    /// The accepted m-line whose transport attributes count: the first in the group's order (RFC 9143 §7.3.1); a tag that
-    /// is refused passes the role on.
+    /// The accepted m-line whose transport attributes count: the first in the group's order (RFC 9143
+    /// §7.3.1); a tag that is refused passes the role on.
     func tag(accepted: [Int]) -> Int? {
         guard let indices else { return accepted.first }
         return indices.first { accepted.contains($0) }

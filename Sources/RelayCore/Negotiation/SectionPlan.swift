@@ -2,8 +2,9 @@ import RTPCore
 
 /// Decides m-line by m-line what is accepted, and holds the outcome until the answer is written.
 ///
-/// Only the first accepted m-line of a kind may send: a participant has one track of each kind, the other m-lines are slots.
-/// Simulcast is answered without its attributes, so the client sends one stream (RFC 8853 §5.3.2).
+/// Only the first accepted m-line of a kind may send: a participant has one track of each kind, the other
+/// m-lines are slots. Simulcast is answered without its attributes, so the client sends one stream (RFC 8853
+/// §5.3.2).
 struct SectionPlan {
     let offer: SessionDescription
     let policy: NegotiationPolicy
@@ -45,7 +46,8 @@ struct SectionPlan {
     private func noAudio(_ refused: Int?) -> Problem {
         guard let refused else {
             return Problem(
-                status: 422, code: "sdp-no-opus", detail: "the offer has no audio m-line; one with opus/48000/2 is needed")
+                status: 422, code: "sdp-no-opus",
+                detail: "the offer has no audio m-line; one with opus/48000/2 is needed")
         }
         return Problem(
             status: 422, code: "sdp-no-opus", section: offer.media[refused], index: refused,
@@ -75,11 +77,14 @@ struct SectionPlan {
         }
         let codec: MediaCodec = kind == .audio ? .opus : policy.videoCodec
         var section = MediaSection(
-            index: index, mid: media.mid ?? "", kind: kind, codec: codec, payloadType: choice.codec.payloadType)
+            index: index, mid: media.mid ?? "", kind: kind, codec: codec,
+            payloadType: choice.codec.payloadType)
         section.rtxPayloadType = choice.retransmission?.payloadType
         section.feedback = choice.feedback
         try claim(section.payloadType, as: codec.sdpName, media, index)
-        if let rtx = section.rtxPayloadType { try claim(rtx, as: "rtx of \(section.payloadType)", media, index) }
+        if let rtx = section.rtxPayloadType {
+            try claim(rtx, as: "rtx of \(section.payloadType)", media, index)
+        }
         let mayPublish = kind == .audio ? policy.grants.publishAudio : policy.grants.publishVideo
         let isFirstSender = !sections.contains { $0.kind == kind && $0.clientSends }
         section.clientSends = media.direction.sends && mayPublish && isFirstSender
@@ -90,19 +95,22 @@ struct SectionPlan {
         codecs.append(choice)
     }
 
-    /// One payload type means one thing on a transport (RFC 9143 §10.1.1).
+    /// One payload type means one thing on a transport (RFC 9143 §9.1.1).
     private mutating func claim(
         _ payloadType: UInt8, as meaning: String, _ media: SessionDescription.Media, _ index: Int
     ) throws(Problem) {
         if let earlier = payloadTypes.updateValue(meaning, forKey: payloadType), earlier != meaning {
             throw Problem(
                 status: 400, code: "sdp-payload-type", section: media, index: index,
-                detail: "payload type \(payloadType) means \(meaning) here and \(earlier) on another m-line of the bundle")
+                detail:
+                    "payload type \(payloadType) means \(meaning) here and \(earlier) on another m-line of the bundle"
+            )
         }
     }
 
-    /// The answer's extmap lines: the extensions we know, under the id that this section offered, direction mirrored. An id
-    /// means one thing over the whole bundle, because a packet is read before its section is known.
+    /// The answer's extmap lines: the extensions we know, under the id that this section offered, direction
+    /// mirrored. An id means one thing over the whole bundle, because a packet is read before its section is
+    /// known.
     private mutating func mapExtensions(
         _ media: SessionDescription.Media, _ index: Int, _ section: inout MediaSection
     ) throws(Problem) -> [SessionDescription.Extension] {
@@ -113,23 +121,28 @@ struct SectionPlan {
             let kind = HeaderExtensionKind(uri: mapping.uri)
             let inSection = own.updateValue(mapping.uri, forKey: mapping.id)
             let inBundle = extensionURIs[mapping.id]
-            // Two that we do not know cannot mislead us across sections; within one they are a fault of the offer.
+            // Two that we do not know cannot mislead us across sections; within one they are a fault of the
+            // offer.
             let isKnown = kind != nil || inBundle.flatMap { HeaderExtensionKind(uri: $0) } != nil
-            if inSection ?? mapping.uri != mapping.uri || (isKnown && inBundle ?? mapping.uri != mapping.uri) {
+            if inSection ?? mapping.uri != mapping.uri || (isKnown && inBundle ?? mapping.uri != mapping.uri)
+            {
                 throw Problem(
                     status: 400, code: "sdp-extmap-conflict", section: media, index: index,
                     detail: "a=extmap:\(mapping.id) stands for two extensions in one bundle (RFC 8285 §7)")
             }
             if inBundle == nil || kind != nil { extensionURIs[mapping.id] = mapping.uri }
-            // Ids that no packet of ours could carry are passed over: 15 ends a one-byte header, those above need two-byte
-            // headers, and 4096 up leave the choice to us.
-            guard (1...14).contains(mapping.id) || (isMixed && (16...255).contains(mapping.id)) else { continue }
+            // Ids that no packet of ours could carry are passed over: 15 ends a one-byte header, those above
+            // need two-byte headers, and 4096 up leave the choice to us.
+            guard (1...14).contains(mapping.id) || (isMixed && (16...255).contains(mapping.id)) else {
+                continue
+            }
             guard let kind, kind.isNegotiable, section.extensions[kind] == 0 else { continue }
             let direction = mapping.direction ?? .sendrecv
             guard direction.receives else { continue }
             section.extensions[kind] = UInt8(mapping.id)
             answer.append(
-                SessionDescription.Extension(id: mapping.id, direction: mapping.direction?.mirrored, uri: mapping.uri))
+                SessionDescription.Extension(
+                    id: mapping.id, direction: mapping.direction?.mirrored, uri: mapping.uri))
         }
         return answer
     }
@@ -139,7 +152,8 @@ struct SectionPlan {
         _ media: SessionDescription.Media, _ index: Int, _ section: inout MediaSection
     ) throws(Problem) {
         var primary = media.sources.map(\.ssrc)
-        for group in media.sourceGroups where ["FID", "FEC-FR"].contains(group.semantics) && group.ssrcs.count == 2 {
+        for group in media.sourceGroups
+        where ["FID", "FEC-FR"].contains(group.semantics) && group.ssrcs.count == 2 {
             guard group.ssrcs[0] != group.ssrcs[1] else {
                 throw badSource("a=ssrc-group:\(group.semantics) names one SSRC twice", media, index)
             }
@@ -159,7 +173,8 @@ struct SectionPlan {
         }
         guard namedSSRCs.count <= Negotiator.signalledSSRCCount else {
             throw badSource(
-                "a=ssrc: \(namedSSRCs.count) streams are named up to here (limit \(Negotiator.signalledSSRCCount))", media,
+                "a=ssrc: \(namedSSRCs.count) streams are named up to here (limit \(Negotiator.signalledSSRCCount))",
+                media,
                 index)
         }
     }

@@ -3,7 +3,8 @@ import RTPCore
 import RelayCore
 import Testing
 
-/// What a recorded offer has for each room: payload type and RTX of the video codec, nil where it lacks the codec.
+/// What a recorded offer has for each room: payload type and RTX of the video codec, nil where it lacks the
+/// codec.
 struct RecordedOffer: Sendable, CustomTestStringConvertible {
     var name: String
     var opus: UInt8
@@ -19,7 +20,9 @@ struct RecordedOffer: Sendable, CustomTestStringConvertible {
     private static let chromium: [MediaCodec: [UInt8]] = [
         .vp8: [96, 97], .h264: [108, 109], .vp9: [98, 99], .av1: [45, 46],
     ]
-    private static let firefox: [MediaCodec: [UInt8]] = [.vp8: [120, 124], .vp9: [121, 125], .av1: [99, 100]]
+    private static let firefox: [MediaCodec: [UInt8]] = [
+        .vp8: [120, 124], .vp9: [121, 125], .av1: [99, 100],
+    ]
     private static let wrtc: [MediaCodec: [UInt8]] = [.vp8: [96, 97], .vp9: [98, 99], .av1: [39, 40]]
 
     static let all = [
@@ -47,7 +50,8 @@ struct RecordedOffer: Sendable, CustomTestStringConvertible {
 
 @Suite("Negotiation: offers of real clients")
 struct NegotiationFixtureTests {
-    @Test("a recorded offer is answered with the room's codec and its RTX, or as an audio call",
+    @Test(
+        "a recorded offer is answered with the room's codec and its RTX, or as an audio call",
         arguments: RecordedOffer.all, [MediaCodec.vp8, .h264, .vp9, .av1])
     func codecs(offer: RecordedOffer, codec: MediaCodec) throws {
         let negotiated = try Negotiated(try recordedSDP(offer.name), .room(codec))

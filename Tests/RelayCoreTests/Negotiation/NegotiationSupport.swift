@@ -2,7 +2,8 @@ import Foundation
 import RTPCore
 import RelayCore
 
-// What the negotiation tests share: the fixtures, the BASE offer of the cases, a policy, an endpoint, and one call.
+// What the negotiation tests share: the fixtures, the BASE offer of the cases, a policy, an endpoint, and one
+// call.
 
 let fixtureFolder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent().appendingPathComponent("Fixtures")
@@ -112,7 +113,8 @@ struct Offer {
 
 extension NegotiationPolicy {
     static func room(
-        _ codec: MediaCodec = .vp8, kind: RoomKind = .peer, media: RoomMedia = .video, grants: Grants = .standard
+        _ codec: MediaCodec = .vp8, kind: RoomKind = .peer, media: RoomMedia = .video,
+        grants: Grants = .standard
     ) -> NegotiationPolicy {
         NegotiationPolicy(kind: kind, media: media, videoCodec: codec, grants: grants)
     }
@@ -133,7 +135,8 @@ struct Negotiated {
 
     init(_ bytes: [UInt8], _ policy: NegotiationPolicy = .room(), seed: UInt64 = 1) throws {
         var random = RandomSource.seeded(seed)
-        session = try Negotiator.negotiate(offer: bytes, policy: policy, endpoint: testEndpoint, random: &random)
+        session = try Negotiator.negotiate(
+            offer: bytes, policy: policy, endpoint: testEndpoint, random: &random)
         answer = try SessionDescription(parsing: session.answer)
         text = String(decoding: session.answer, as: UTF8.self)
         lines = text.components(separatedBy: "\r\n")
@@ -154,4 +157,6 @@ func problem(_ bytes: [UInt8], _ policy: NegotiationPolicy = .room()) -> Problem
         return error
     }
 }
-func problem(_ offer: Offer, _ policy: NegotiationPolicy = .room()) -> Problem? { problem(offer.bytes, policy) }
+func problem(_ offer: Offer, _ policy: NegotiationPolicy = .room()) -> Problem? {
+    problem(offer.bytes, policy)
+}
