@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Runs the tests and ends with one line for each suite and mode: "N passed, 0 failed".
+# Usage: test.sh all|unit|interop [arguments of Tests/interop/run.py]
+#   unit     every Swift test, in debug and release
+#   interop  calls between real clients over the built relay, each in a network namespace of its own (needs root)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+what=${1:-all}
+[ $# -gt 0 ] && shift
+swift=${SWIFT:-swift}
+logs=.build/logs
+mkdir -p "$logs"
+summary=()
+failed=0
+
+note() { summary+=("$1"); echo "$1"; }
+
+# Builds and runs every Swift test in one mode. The long output goes to a file, which is shown when something is wrong.
+unit_mode() {
+  local mode=$1 log=$logs/unit-$1.log started=$SECONDS
+  echo "== unit tests, $mode: building (log: $log)"
+  if ! "$swift" build -c "$mode" --build-tests >"$log" 2>&1; then
+    tail -n 60 "$log"
+    note "unit ($mode): the build failed"
+    failed=1
+    return
+  fi
+  echo "== unit tests, $mode: built after $((SECONDS - started)) s, running"
+  local code=0
+  "$swift" test -c "$mode" --skip-build >>"$log" 2>&1 || code=$?
+  if ! scripts/summarize-tests.py --mode "$mode" --exit-code "$code" "$log" | tee "$logs/unit-$mode.txt"; then failed=1; fi
+  while IFS= read -r line; do summary+=("$line"); done < <(grep -E '[0-9]+ passed, [0-9]+ failed' "$logs/unit-$mode.txt")
+}
+
+unit() {
+  unit_mode debug
+  unit_mode release
+}
+
+interop() {
+  scripts/install-packages.sh interop
+  if ! scripts/openapi.py --check; then
+    note "openapi: docs/openapi.yaml differs from the served contract"
+    failed=1
+  fi
+  if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
+  .venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
+  echo "== interop: building the release binary"
+  if ! "$swift" build -c release --product media-relay >"$logs/interop-build.log" 2>&1; then
+    tail -n 60 "$logs/interop-build.log"
+    note "interop: the build failed"
+    failed=1
+    return
+  fi
+  local code=0
+  .venv/bin/python Tests/interop/run.py "$@" 2>&1 | tee "$logs/interop.txt" || code=$?
+  summary+=("$(tail -n 1 "$logs/interop.txt")")
+  [ "$code" -eq 0 ] || failed=1
+}
+
+case "$what" in
+  all) unit; interop "$@" ;;
+  unit) unit ;;
+  interop) interop "$@" ;;
+  *) echo "test.sh: all, unit or interop, not '$what'" >&2; exit 2 ;;
+esac
+
+echo
+echo "== summary"
+printf '%s\n' "${summary[@]}"
+exit "$failed"
