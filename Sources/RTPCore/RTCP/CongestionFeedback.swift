@@ -1,6 +1,6 @@
 // Reader of congestion control feedback (RFC 8888 §3.1).
 //
-//  header, sender SSRC │ { SSRC, begin_seq, num_reports, num_reports × 16 bits, filled up to a word } … │ timestamp
+//  header, sender SSRC │ { SSRC, begin_seq, num_reports, num_reports × 16 bits, filled up } … │ timestamp
 
 /// What is said about one packet.
 @frozen public struct CongestionMetric: Hashable, Sendable {

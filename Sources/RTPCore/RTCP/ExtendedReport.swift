@@ -1,4 +1,5 @@
-// Reader of extended reports (RFC 3611): the walk over the blocks, and the two that measure the round trip of a receiver.
+// Reader of extended reports (RFC 3611): the walk over the blocks, and the two that measure the round trip of
+// a receiver.
 
 /// One block of an extended report.
 @frozen public struct ExtendedReportBlock: Sendable {

@@ -1,8 +1,8 @@
-// Readers of NACK, SLI, FIR and REMB. They walk what the cursor has checked and tell numbers; what to do about them is the
-// caller's matter.
+// Readers of NACK, SLI, FIR and REMB. They walk what the cursor has checked and tell numbers; what to do
+// about them is the caller's matter.
 
-/// The sequence numbers that a generic NACK asks for (RFC 4585 §6.2.1), pair by pair: PID, then PID + 1…16 by the bits of
-/// BLP. At most 17 for each 4 bytes; duplicates are possible, as sent.
+/// The sequence numbers that a generic NACK asks for (RFC 4585 §6.2.1), pair by pair: PID, then PID + 1…16 by
+/// the bits of BLP. At most 17 for each 4 bytes; duplicates are possible, as sent.
 @frozen public struct NACKCursor: Sendable {
     private var offset: Int
     private let end: Int

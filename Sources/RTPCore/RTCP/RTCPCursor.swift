@@ -1,16 +1,17 @@
-// The walk over one decrypted RTCP datagram. Owns framing: which bytes belong to which member; and refuses members whose
-// contents lie about their size. Allocates nothing and never reads beyond a member.
+// The walk over one decrypted RTCP datagram. Owns framing: which bytes belong to which member; and refuses
+// members whose contents lie about their size. Allocates nothing and never reads beyond a member.
 
-/// Walks the members of a compound or reduced-size RTCP datagram (RFC 3550 §6.1, RFC 5506) by their length fields.
+/// Walks the members of a compound or reduced-size RTCP datagram (RFC 3550 §6.1, RFC 5506) by their length
+/// fields.
 ///
 /// ```
 /// var cursor = RTCPCursor(bytes)
 /// while let item = cursor.next(in: bytes) { … }
 /// if cursor.isMalformed { … }
 /// ```
-/// Members of unknown type are handed out as `.unknown`. At the first member that lies (wrong version, beyond the end,
-/// contents that overrun, padding that is not at the very end) the walk stops and `isMalformed` is set; the members before
-/// stand.
+/// Members of unknown type are handed out as `.unknown`. At the first member that lies (wrong version, beyond
+/// the end, contents that overrun, padding that is not at the very end) the walk stops and `isMalformed` is
+/// set; the members before stand.
 @frozen public struct RTCPCursor: Sendable {
     private var offset = 0
     private let byteCount: Int
@@ -22,7 +23,8 @@
         isMalformed = bytes.isEmpty
     }
 
-    /// The next member, nil at the end or at a malformed one. `bytes`: the span that the cursor was made with.
+    /// The next member, nil at the end or at a malformed one. `bytes`: the span that the cursor was made
+    /// with.
     public mutating func next(in bytes: Span<UInt8>) -> RTCPItem? {
         precondition(bytes.count == byteCount, "a cursor reads the datagram that it was made with")
         guard !isMalformed, offset < byteCount else { return nil }
@@ -41,8 +43,8 @@
         guard wireByteCount <= byteCount - offset else { return nil }
         var itemByteCount = wireByteCount
         if first & 0x20 != 0 {
-            // Padding stands at the end of the datagram only. RFC 3550 wants a multiple of four; transport-cc of
-            // libwebrtc carries one to three bytes, so every count that leaves the header is taken.
+            // Padding stands at the end of the datagram only. RFC 3550 wants a multiple of four; transport-cc
+            // of libwebrtc carries one to three bytes, so every count that leaves the header is taken.
             guard offset + wireByteCount == byteCount else { return nil }
             let padding = Int(bytes[byteCount - 1])
             guard padding > 0, padding <= wireByteCount - 4 else { return nil }
@@ -114,7 +116,9 @@ struct RTCPBounds {
         case 2: return byteCount >= 16 ? .sliceLoss : nil
         case 4: return byteCount >= 20 && (byteCount - 12) % 8 == 0 ? .fullIntraRequest : nil
         case 15:
-            guard byteCount >= 16, bytes.uint32(at: start + 12) == ReceiverEstimate.name else { return .unknown }
+            guard byteCount >= 16, bytes.uint32(at: start + 12) == ReceiverEstimate.name else {
+                return .unknown
+            }
             guard byteCount >= 20 else { return nil }
             return byteCount >= 20 + Int(bytes[start + 16]) * 4 ? .receiverEstimate : nil
         default: return .unknown

@@ -1,4 +1,5 @@
-// The names of RTCP: packet types, formats, and one member of a datagram as the cursor hands it out. Reads no contents.
+// The names of RTCP: packet types, formats, and one member of a datagram as the cursor hands it out. Reads no
+// contents.
 
 /// RTCP packet types (RFC 3550 §12.1, RFC 4585, RFC 3611).
 public enum RTCPPacketType {
@@ -28,7 +29,8 @@ public enum RTCPKind: UInt8, Sendable {
     case rapidResynchronisation
     /// Congestion control feedback (RFC 8888): `CongestionFeedbackCursor`.
     case congestionFeedback
-    /// Transport-wide congestion control (draft-holmer-rmcat-transport-wide-cc-extensions-01): `TransportFeedback`.
+    /// Transport-wide congestion control (draft-holmer-rmcat-transport-wide-cc-extensions-01):
+    /// `TransportFeedback`.
     case transportFeedback
     /// PLI (RFC 4585 §6.3.1): nothing but its SSRCs.
     case pictureLoss
@@ -44,8 +46,8 @@ public enum RTCPKind: UInt8, Sendable {
     case unknown
 }
 
-/// One well-formed member of an RTCP datagram: where it lies and what it is. Made by `RTCPCursor` only, which has checked
-/// that everything its kind promises (report blocks, chunks, entries) lies inside it.
+/// One well-formed member of an RTCP datagram: where it lies and what it is. Made by `RTCPCursor` only, which
+/// has checked that everything its kind promises (report blocks, chunks, entries) lies inside it.
 @frozen public struct RTCPItem: Sendable {
     public let kind: RTCPKind
     public let packetType: UInt8
@@ -69,17 +71,18 @@ public enum RTCPKind: UInt8, Sendable {
         self.byteCount = byteCount
     }
 
-    /// The SSRC of who sent the member: all kinds but SDES and BYE begin with it; nil for those, and for unknown members
-    /// without a body.
+    /// The SSRC of who sent the member: all kinds but SDES and BYE begin with it; nil for those, and for
+    /// unknown members without a body.
     public func senderSSRC(in bytes: Span<UInt8>) -> UInt32? {
         guard kind != .sourceDescription, kind != .goodbye, byteCount >= 8 else { return nil }
         return bytes.uint32(at: bodyOffset)
     }
 
-    /// The SSRC of the source that feedback is about; nil when the member is no feedback. 0 in FIR and REMB, which name
-    /// their sources in entries, and in congestion feedback another field.
+    /// The SSRC of the source that feedback is about; nil when the member is no feedback. 0 in FIR and REMB,
+    /// which name their sources in entries, and in congestion feedback another field.
     public func mediaSSRC(in bytes: Span<UInt8>) -> UInt32? {
-        let isFeedback = packetType == RTCPPacketType.transportFeedback
+        let isFeedback =
+            packetType == RTCPPacketType.transportFeedback
             || packetType == RTCPPacketType.payloadFeedback
         guard isFeedback, kind != .congestionFeedback else { return nil }
         return bytes.uint32(at: offset + 8)

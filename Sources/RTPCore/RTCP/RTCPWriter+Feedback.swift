@@ -1,9 +1,9 @@
-// Writers of feedback: NACK, PLI, FIR, REMB, and the round trip blocks of extended reports. Transport-cc is written by
-// `TransportFeedbackRecorder`, which knows the arrivals.
+// Writers of feedback: NACK, PLI, FIR, REMB, and the round trip blocks of extended reports. Transport-cc is
+// written by `TransportFeedbackRecorder`, which knows the arrivals.
 
 extension RTCPWriter {
-    /// Appends a generic NACK (RFC 4585 §6.2.1) for numbers in rising order (modulo 2^16), duplicates allowed. At least
-    /// one number.
+    /// Appends a generic NACK (RFC 4585 §6.2.1) for numbers in rising order (modulo 2^16), duplicates
+    /// allowed. At least one number.
     public static func appendNACK(
         to output: inout OutputSpan<UInt8>, senderSSRC: UInt32, mediaSSRC: UInt32, lost: Span<UInt16>
     ) -> Bool {
@@ -49,8 +49,8 @@ extension RTCPWriter {
         return true
     }
 
-    /// Appends a full intra request for one source (RFC 5104 §4.3.1). `commandNumber` rises with each new request and
-    /// stays for a repetition.
+    /// Appends a full intra request for one source (RFC 5104 §4.3.1). `commandNumber` rises with each new
+    /// request and stays for a repetition.
     public static func appendFIR(
         to output: inout OutputSpan<UInt8>, senderSSRC: UInt32, mediaSSRC: UInt32, commandNumber: UInt8
     ) -> Bool {
@@ -63,8 +63,8 @@ extension RTCPWriter {
         return true
     }
 
-    /// Appends a receiver's estimate (draft-alvestrand-rmcat-remb-03) of `bitRate` bits a second for up to 255 sources.
-    /// The rate is rounded down to the 18 bits that the packet holds.
+    /// Appends a receiver's estimate (draft-alvestrand-rmcat-remb-03) of `bitRate` bits a second for up to
+    /// 255 sources. The rate is rounded down to the 18 bits that the packet holds.
     public static func appendREMB(
         to output: inout OutputSpan<UInt8>, senderSSRC: UInt32, bitRate: UInt64, ssrcs: Span<UInt32>
     ) -> Bool {

@@ -1,7 +1,8 @@
-// Writers of reports, SDES and BYE. They append whole members to the caller's buffer or nothing, and keep no state.
+// Writers of reports, SDES and BYE. They append whole members to the caller's buffer or nothing, and keep no
+// state.
 
-/// Appends RTCP members to a buffer. Every verb writes one whole member and returns true, or writes nothing and returns
-/// false when it does not fit into what is left.
+/// Appends RTCP members to a buffer. Every verb writes one whole member and returns true, or writes nothing
+/// and returns false when it does not fit into what is left.
 public enum RTCPWriter {
     /// The most report blocks of one report, SSRCs of one BYE: five bits count them.
     public static let countLimit = 31
@@ -11,7 +12,9 @@ public enum RTCPWriter {
         to output: inout OutputSpan<UInt8>, _ report: SenderReport, blocks: Span<ReportBlock>
     ) -> Bool {
         let byteCount = 28 + blocks.count * ReportBlock.byteCount
-        guard begin(&output, RTCPPacketType.senderReport, count: blocks.count, byteCount) else { return false }
+        guard begin(&output, RTCPPacketType.senderReport, count: blocks.count, byteCount) else {
+            return false
+        }
         output.appendBigEndian(report.ssrc)
         output.appendBigEndian(report.ntp.rawValue)
         output.appendBigEndian(report.rtpTimestamp)
@@ -26,7 +29,9 @@ public enum RTCPWriter {
         to output: inout OutputSpan<UInt8>, ssrc: UInt32, blocks: Span<ReportBlock>
     ) -> Bool {
         let byteCount = 8 + blocks.count * ReportBlock.byteCount
-        guard begin(&output, RTCPPacketType.receiverReport, count: blocks.count, byteCount) else { return false }
+        guard begin(&output, RTCPPacketType.receiverReport, count: blocks.count, byteCount) else {
+            return false
+        }
         output.appendBigEndian(ssrc)
         for index in blocks.indices { append(blocks[index], to: &output) }
         return true
@@ -39,7 +44,9 @@ public enum RTCPWriter {
         precondition(cname.count <= 255, "a CNAME has up to 255 bytes")
         // SSRC, item header and text, then one to four zero bytes up to the next word.
         let chunkByteCount = (6 + cname.count) / 4 * 4 + 4
-        guard begin(&output, RTCPPacketType.sourceDescription, count: 1, 4 + chunkByteCount) else { return false }
+        guard begin(&output, RTCPPacketType.sourceDescription, count: 1, 4 + chunkByteCount) else {
+            return false
+        }
         output.appendBigEndian(ssrc)
         output.append(1)
         output.append(UInt8(cname.count))
@@ -48,7 +55,8 @@ public enum RTCPWriter {
         return true
     }
 
-    /// Appends a BYE for up to 31 sources (RFC 3550 §6.6), with a reason of up to 255 bytes when there is one.
+    /// Appends a BYE for up to 31 sources (RFC 3550 §6.6), with a reason of up to 255 bytes when there is
+    /// one.
     public static func appendGoodbye(
         to output: inout OutputSpan<UInt8>, ssrcs: Span<UInt32>, reason: Span<UInt8> = Span()
     ) -> Bool {

@@ -1,4 +1,5 @@
-// Readers of sender and receiver reports (RFC 3550 §6.4). Profile-specific extensions behind the blocks are skipped.
+// Readers of sender and receiver reports (RFC 3550 §6.4). Profile-specific extensions behind the blocks are
+// skipped.
 
 /// The sender's part of an SR.
 @frozen public struct SenderReport: Hashable, Sendable {

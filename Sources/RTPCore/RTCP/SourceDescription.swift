@@ -1,4 +1,5 @@
-// Readers of SDES chunks and BYE (RFC 3550 §6.5, §6.6). Of an SDES chunk only the CNAME is told; other items are skipped.
+// Readers of SDES chunks and BYE (RFC 3550 §6.5, §6.6). Of an SDES chunk only the CNAME is told; other items
+// are skipped.
 
 /// One chunk of an SDES member.
 @frozen public struct SDESChunk: Hashable, Sendable {

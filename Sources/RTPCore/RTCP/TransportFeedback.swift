@@ -1,10 +1,11 @@
-// Reader of transport-wide congestion control feedback (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
+// Reader of transport-wide congestion control feedback (draft-holmer-rmcat-transport-wide-cc-extensions-01
+// §3.1).
 //
-//  header, sender SSRC, media SSRC │ base seq, status count │ reference time (24), feedback count (8) │ chunks │ deltas
+//  header, two SSRCs │ base seq, status count │ reference time (24), feedback count (8) │ chunks │ deltas
 //
-//  chunk 0 SS LLLLLLLLLLLLL   run of L packets with symbol S        symbols: 0 lost, 1 small delta (1 byte),
-//        1 0 SSSSSSSSSSSSSS   14 symbols of one bit                 2 large or negative delta (2 bytes), 3 reserved
-//        1 1 SS SS SS SS …    7 symbols of two bits                 deltas in 250 µs
+//  chunk 0 SS LLLLLLLLLLLLL   run of L packets with symbol S   symbols: 0 lost, 1 small delta (1 byte),
+//        1 0 SSSSSSSSSSSSSS   14 symbols of one bit            2 large or negative delta (2 bytes),
+//        1 1 SS SS SS SS …    7 symbols of two bits            3 reserved; deltas in 250 µs
 
 /// A transport-cc member, checked: its chunks cover the status count and its deltas lie inside.
 @frozen public struct TransportFeedback: Sendable {
@@ -85,7 +86,8 @@ struct StatusChunk {
 /// What feedback says about one packet.
 @frozen public struct PacketStatus: Hashable, Sendable {
     public let sequence: UInt16
-    /// When it arrived, since the receiver's epoch; nil when it was not received, or when its symbol is the reserved one.
+    /// When it arrived, since the receiver's epoch; nil when it was not received, or when its symbol is the
+    /// reserved one.
     public let arrival: Interval?
 }
 

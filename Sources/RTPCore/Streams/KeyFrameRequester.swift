@@ -1,12 +1,12 @@
-// When to ask one video source for a key frame. Owns the merging of wishes and their limits; refuses to know who wished,
-// and does not write the request.
+// When to ask one video source for a key frame. Owns the merging of wishes and their limits; refuses to know
+// who wished, and does not write the request.
 
 /// Merges wishes for a key frame of one source into few requests.
 ///
-/// Receivers' wishes: at most one request each 500 ms, whoever asks; a wish inside that time is kept and sent when it
-/// ends, unless a key frame came before (RFC 4585 §6.3.1; a throttle that forgets leaves a newcomer without a picture).
-/// The relay's own (`isUrgent`, after a join or a switch): at once, then each 200 ms up to ten times, then each 500 ms,
-/// until a key frame comes: somebody waits before a black picture.
+/// Receivers' wishes: at most one request each 500 ms, whoever asks; a wish inside that time is kept and sent
+/// when it ends, unless a key frame came before (RFC 4585 §6.3.1; a throttle that forgets leaves a newcomer
+/// without a picture). The relay's own (`isUrgent`, after a join or a switch): at once, then each 200 ms up
+/// to ten times, then each 500 ms, until a key frame comes: somebody waits before a black picture.
 ///
 /// Verbs: `request`, `keyFrameArrived`, `cancel` in, `shouldSend` out when `deadline` has come. Plain memory.
 @frozen public struct KeyFrameRequester: Sendable {
@@ -26,8 +26,6 @@
     /// Urgent requests sent since the last key frame.
     private var urgentSentCount: UInt8 = 0
     private var isUrgent = false
-    /// A receiver's wish waits to be sent.
-    private var isWished = false
     /// A request was sent and no key frame came since.
     private var isUnanswered = false
 
@@ -38,8 +36,8 @@
 
     /// Somebody wishes for a key frame.
     ///
-    /// - Parameter urgent: the relay itself asks, because a receiver joined or was switched. A second urgent wish before
-    ///   the key frame joins the first: that key frame will serve both.
+    /// - Parameter urgent: the relay itself asks, because a receiver joined or was switched. A second urgent
+    ///   wish before the key frame joins the first: that key frame will serve both.
     public mutating func request(now: Instant, urgent: Bool) {
         if urgent {
             guard !isUrgent else { return }
@@ -50,10 +48,9 @@
             deadline = min(deadline, earliest)
             return
         }
-        isWished = true
-        if !isUrgent {
-            deadline = min(deadline, max(now, lastSent + Self.limit))
-        }
+        // The relay's own requests go on until a key frame comes: they serve this wish too.
+        guard !isUrgent else { return }
+        deadline = min(deadline, max(now, lastSent + Self.limit))
     }
 
     /// A key frame of the source arrived: nothing is wished for any more.
@@ -65,7 +62,6 @@
     /// Nobody wants the source any more. The limits keep counting from the last request.
     public mutating func cancel() {
         isUrgent = false
-        isWished = false
         urgentSentCount = 0
         deadline = .distantFuture
     }
@@ -75,7 +71,6 @@
         guard now >= deadline else { return false }
         lastSent = now
         sentCount &+= 1
-        isWished = false
         isUnanswered = true
         guard isUrgent else {
             deadline = .distantFuture
@@ -84,5 +79,20 @@
         if urgentSentCount < Self.urgentCount { urgentSentCount += 1 }
         deadline = now + (urgentSentCount < Self.urgentCount ? Self.urgentSpacing : Self.limit)
         return true
+    }
+}
+
+/// Tells new full intra requests of one receiver from repetitions: a repetition has the command number of before
+/// (RFC 5104 §4.3.1.2).
+@frozen public struct FIRCommandFilter: Sendable {
+    /// The last command number; negative before the first.
+    private var last: Int16 = -1
+
+    public init() {}
+
+    /// Whether the request is a new one; remembers its number.
+    public mutating func isNew(_ commandNumber: UInt8) -> Bool {
+        defer { last = Int16(commandNumber) }
+        return last != Int16(commandNumber)
     }
 }

@@ -1,18 +1,18 @@
-// Which packets of one incoming video source are missing and when to ask for them again. Owns a table of fixed size;
-// refuses to grow: who loses more than it holds needs a key frame, not a list.
+// Which packets of one incoming video source are missing and when to ask for them again. Owns a table of
+// fixed size; refuses to grow: who loses more than it holds needs a key frame, not a list.
 
 /// Detects gaps in the extended sequence numbers of one source and paces the NACKs for them.
 ///
-/// A gap is asked for as soon as a second newer packet has come, or after 5 ms: packets that only changed places on the
-/// way (neighbours in a burst do) then cost nothing, and a real loss is asked for one packet later at most. Each number
-/// is asked for again after max(20 ms, 1.5 round trips), at most 8 times and for at most 1 s; then it is given up.
+/// A gap is asked for as soon as a second newer packet has come, or after 5 ms: packets that only changed
+/// places on the way (neighbours in a burst do) then cost nothing, and a real loss is asked for one packet
+/// later at most. Each number is asked for again after max(20 ms, 1.5 round trips), at most 8 times and for
+/// at most 1 s; then it is given up.
 ///
-/// Owns C memory: made by `create`, freed once by `destroy`. Copies share that memory. Allocates nothing in between.
+/// Owns C memory: made by `create`, freed once by `destroy`. Copies share that memory. Allocates nothing in
+/// between.
 @frozen @safe public struct LossTracker {
-    /// The most numbers that are missing at once.
+    /// The most numbers that are missing at once; a step forward that leaves more is a new beginning.
     public static let capacity = 256
-    /// A step forward of more than this is a new beginning, not a loss.
-    public static let longestJump: UInt64 = 1_000
     /// How long a gap may be closed by reordering alone.
     public static let reorderTolerance = Interval.milliseconds(5)
     /// The shortest time between two requests for one number.
@@ -97,7 +97,7 @@
         guard sequence > highest else { return receivedLate(sequence) }
         let missing = sequence - highest - 1
         let first = highest + 1
-        guard missing < Self.longestJump, missing <= UInt64(Self.capacity - count) else {
+        guard missing <= UInt64(Self.capacity - count) else {
             reset()
             isStarted = true
             highest = sequence

@@ -1,5 +1,5 @@
-// What a receiver reports about one source (RFC 3550 §6.4.1, A.3, A.8). Owns the counts of one source; refuses to write
-// packets: it makes the values of a report block.
+// What a receiver reports about one source (RFC 3550 §6.4.1, A.3, A.8). Owns the counts of one source;
+// refuses to write packets: it makes the values of a report block.
 
 /// Loss, jitter and the last sender report of one incoming source. Plain memory, usable in slabs.
 ///
@@ -58,7 +58,8 @@
     /// Packets that should have come by now.
     public var expectedCount: UInt64 { receivedCount == 0 ? 0 : highest - lowest + 1 }
 
-    /// Packets lost since the beginning; negative when duplicates outnumber losses. Held to the 24 bits of a report.
+    /// Packets lost since the beginning; negative when duplicates outnumber losses. Held to the 24 bits of a
+    /// report.
     public var cumulativeLost: Int32 {
         let lost = Int64(truncatingIfNeeded: expectedCount &- receivedCount)
         return Int32(max(-0x80_0000, min(0x7F_FFFF, lost)))
@@ -70,8 +71,8 @@
     /// The highest number received, with the lower 16 bits of its rollovers above it.
     public var extendedHighest: UInt32 { UInt32(truncatingIfNeeded: highest) }
 
-    /// The values of a report block, and the beginning of the next interval: `fractionLost` is of the time since the
-    /// last call. Nil when nothing was ever received.
+    /// The values of a report block, and the beginning of the next interval: `fractionLost` is of the time
+    /// since the last call. Nil when nothing was ever received.
     public mutating func makeReportBlock(ssrc: UInt32, now: Instant) -> ReportBlock? {
         guard receivedCount > 0 else { return nil }
         let expected = expectedCount &- priorExpected
@@ -91,6 +92,7 @@
         let nanoseconds = UInt64(bitPattern: instant.nanoseconds)
         let (seconds, rest) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
         // rest × clockRate < 10^9 × 2^32 fits 64 bits.
-        return UInt32(truncatingIfNeeded: seconds &* UInt64(clockRate) &+ rest * UInt64(clockRate) / 1_000_000_000)
+        return UInt32(
+            truncatingIfNeeded: seconds &* UInt64(clockRate) &+ rest * UInt64(clockRate) / 1_000_000_000)
     }
 }

@@ -1,11 +1,12 @@
-// One subscription's numbering: extended sequence numbers of a source to those that the relay sends. Owns the offset and
-// the recent drops; refuses to guess: a packet whose number is no longer certain is not mapped.
+// One subscription's numbering: extended sequence numbers of a source to those that the relay sends. Owns the
+// offset and the recent drops; refuses to guess: a packet whose number is no longer certain is not mapped.
 
 /// Maps extended sequence numbers of a source to the ones sent to a receiver, and back.
 ///
-/// Numbers lost on the way to the relay keep their place (the receiver sees the same loss and may ask for them); packets
-/// that the relay chooses not to forward close up (`drop`). A late packet gets the number that was kept for it as long as
-/// the drops after it are known: the last 128 numbers, further back when nothing was dropped since.
+/// Numbers lost on the way to the relay keep their place (the receiver sees the same loss and may ask for
+/// them); packets that the relay chooses not to forward close up (`drop`). A late packet gets the number that
+/// was kept for it as long as the drops after it are known: the last 128 numbers, further back when nothing
+/// was dropped since.
 ///
 /// Plain memory, usable in slabs; all of it is in these fields. Not thread-safe.
 @frozen public struct SequenceMap: Sendable {
@@ -38,16 +39,17 @@
 
     /// Starts a new mapping at the first forwarded packet.
     ///
-    /// - Parameter output: the first number sent, drawn by `drawFirstOutput`: a stream that starts just below 65536 and
-    ///   loses its first packets cannot be decrypted by its receiver (RFC 3711 §3.3.1).
+    /// - Parameter output: the first number sent, drawn by `drawFirstOutput`: a stream that starts just below
+    ///   65536 and loses its first packets cannot be decrypted by its receiver (RFC 3711 §3.3.1).
     public mutating func start(source: UInt64, output: UInt64) {
         self = SequenceMap()
         isStarted = true
         begin(source: source, output: output)
     }
 
-    /// Goes on with another source, or with the same one after a pause, at the number after the last one sent.
-    /// Packets of before are not mapped any more. Requires a started map.
+    /// Goes on with another source, or with the same one after a pause or a jump, at the number after the last
+    /// one sent (a step of 32,768 would cost the receiver its rollover count). Packets of before are not mapped
+    /// any more. Requires a started map.
     public mutating func rebase(source: UInt64) {
         precondition(isStarted, "a map is started before it is rebased")
         begin(source: source, output: lastOutput &+ 1)
@@ -65,8 +67,8 @@
 
     /// The outgoing number of a packet that is forwarded.
     ///
-    /// - Returns: nil when the packet is older than the first forwarded one, was dropped before, or is so old that its
-    ///   number is no longer known. The same packet always gets the same number.
+    /// - Returns: nil when the packet is older than the first forwarded one, was dropped before, or is so old
+    ///   that its number is no longer known. The same packet always gets the same number.
     @inlinable public mutating func map(_ source: UInt64) -> UInt64? {
         if source > highest && isStarted {
             advance(to: source)
@@ -77,8 +79,9 @@
         return mapLate(source)
     }
 
-    /// Closes the gap of a packet that is not forwarded. Without effect before the start, for packets of before the first
-    /// one, and when a later packet was already forwarded: its number is fixed, so the receiver sees one loss.
+    /// Closes the gap of a packet that is not forwarded. Without effect before the start, for packets of
+    /// before the first one, and when a later packet was already forwarded: its number is fixed, so the
+    /// receiver sees one loss.
     ///
     /// - Returns: whether the gap was closed.
     @discardableResult
@@ -94,8 +97,8 @@
         return true
     }
 
-    /// The source number of an outgoing number, for answering a NACK: exact, or nil when it was never sent under this
-    /// mapping or is no longer known.
+    /// The source number of an outgoing number, for answering a NACK: exact, or nil when it was never sent
+    /// under this mapping or is no longer known.
     public func inverse(_ output: UInt64) -> UInt64? {
         guard isStarted, output <= lastOutput else { return nil }
         if output == lastOutput { return highestForwarded }
@@ -111,6 +114,12 @@
         guard source >= firstSource, source <= highestForwarded else { return nil }
         if hasForgotten && source <= newestForgotten { return nil }
         return source
+    }
+
+    /// As `inverse`, for the 16 bits that a NACK carries: the number closest to the last one sent.
+    public func inverse(wire number: UInt16) -> UInt64? {
+        let extended = SequenceNumber.extend(number, near: Int64(bitPattern: lastOutput))
+        return extended < 0 ? nil : inverse(UInt64(extended))
     }
 
     /// Moves the history so that it ends at `source`, which is newer than `highest`.

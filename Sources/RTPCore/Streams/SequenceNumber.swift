@@ -1,13 +1,15 @@
-// Arithmetic of numbers that wrap: 16-bit RTP sequence numbers and 32-bit RTP timestamps (RFC 1982, RFC 3550 A.1), and
-// their extension to 64 bits. Holds no policy: what a jump means is for its callers.
+// Arithmetic of numbers that wrap: 16-bit RTP sequence numbers and 32-bit RTP timestamps (RFC 1982, RFC 3550
+// A.1), and their extension to 64 bits. Holds no policy: what a jump means is for its callers.
 
 /// Serial arithmetic on 16-bit sequence numbers.
 public enum SequenceNumber {
-    /// How far `b` lies after `a`, in -32768…32767. A distance of exactly half the circle is -32768 both ways.
+    /// How far `b` lies after `a`, in -32768…32767. A distance of exactly half the circle is -32768 both
+    /// ways.
     @inlinable public static func distance(from a: UInt16, to b: UInt16) -> Int16 {
         Int16(bitPattern: b &- a)
     }
-    /// Whether `a` comes after `b`. False both ways when they lie half the circle apart (RFC 1982 leaves that undefined).
+    /// Whether `a` comes after `b`. False both ways when they lie half the circle apart (RFC 1982 leaves that
+    /// undefined).
     @inlinable public static func isNewer(_ a: UInt16, than b: UInt16) -> Bool {
         distance(from: b, to: a) > 0
     }
@@ -31,8 +33,9 @@ public enum TimestampArithmetic {
 
 /// Extends 16-bit numbers that arrive roughly in order to 64 bits.
 ///
-/// The first number stands for itself; each further one is taken as the closest to the highest so far, so that a late
-/// packet does not pull the reference back. Results are negative for numbers before the first that wrap below zero.
+/// The first number stands for itself; each further one is taken as the closest to the highest so far, so
+/// that a late packet does not pull the reference back. Results are negative for numbers before the first
+/// that wrap below zero.
 @frozen public struct SequenceUnwrapper: Sendable {
     /// The highest extended number so far; meaningful once `isStarted`.
     public private(set) var highest: Int64 = 0

@@ -1,5 +1,5 @@
-// One subscription's RTP timestamps: those of a source to those that the relay sends. Owns one offset; refuses to guess
-// time: how far a switch moves it is told by the caller (see `SenderClock`).
+// One subscription's RTP timestamps: those of a source to those that the relay sends. Owns one offset;
+// refuses to guess time: how far a switch moves it is told by the caller (see `SenderClock`).
 
 /// Maps a source's RTP timestamps to outgoing ones by an offset modulo 2^32. Plain memory, usable in slabs.
 @frozen public struct TimestampMap: Sendable {
@@ -34,10 +34,11 @@
     /// The outgoing timestamp of any source timestamp, for sender reports: moves nothing.
     @inlinable public func output(of source: UInt32) -> UInt32 { source &+ offset }
 
-    /// Goes on with another source: its `source` timestamp is sent `elapsed` ticks after the newest one so far.
+    /// Goes on with another source: its `source` timestamp is sent `elapsed` ticks after the newest one so
+    /// far.
     ///
-    /// Time never stands still or goes back at a switch: fewer than one tick counts as one, and more than 2^30 ticks
-    /// (3 h at 90 kHz, which only a lying sender report gives) as one. Requires a started map.
+    /// Time never stands still or goes back at a switch: fewer than one tick counts as one, and more than
+    /// 2^30 ticks (3 h at 90 kHz, which only a lying sender report gives) as one. Requires a started map.
     public mutating func rebase(source: UInt32, elapsed: Int64) {
         precondition(isStarted, "a map is started before it is rebased")
         let ticks = (1...Int64(1) << 30).contains(elapsed) ? elapsed : 1

@@ -1,13 +1,13 @@
-// Builds transport-cc packets from the recorder's window: which numbers one packet covers, and the shortest chunks for
-// them. `TransportFeedback` has the format.
+// Builds transport-cc packets from the recorder's window: which numbers one packet covers, and the shortest
+// chunks for them. `TransportFeedback` has the format.
 
 extension TransportFeedbackRecorder {
-    /// Appends one feedback packet of at most `byteLimit` bytes and marks what it says as reported. Call again until it
-    /// returns false: late packets, gaps of time and long lists make several packets.
+    /// Appends one feedback packet of at most `byteLimit` bytes and marks what it says as reported. Call
+    /// again until it returns false: late packets, gaps of time and long lists make several packets.
     ///
     /// - Parameter mediaSSRC: any source of the transport; receivers of feedback do not look at it.
-    /// - Returns: false when nothing waits to be reported, or fewer than `leastByteCount` bytes are free; nothing is
-    ///   written then.
+    /// - Returns: false when nothing waits to be reported, or fewer than `leastByteCount` bytes are free;
+    ///   nothing is written then.
     public mutating func appendFeedback(
         to output: inout OutputSpan<UInt8>, senderSSRC: UInt32, mediaSSRC: UInt32
     ) -> Bool {
@@ -45,7 +45,8 @@ extension TransportFeedbackRecorder {
         return first..<end
     }
 
-    /// Sets the symbols of the range, cut before a delta that 16 bits cannot say. Returns the reference time in 64 ms.
+    /// Sets the symbols of the range, cut before a delta that 16 bits cannot say. Returns the reference time
+    /// in 64 ms.
     private func classify(_ range: inout Range<Int64>) -> Int64 {
         range = range.lowerBound..<min(range.upperBound, range.lowerBound + 0xFFFF)
         var reference: Int64?

@@ -1,18 +1,22 @@
-// The receiving half of transport-wide congestion control: which packets of one transport came, and when. Owns a window of
-// arrivals; refuses to estimate anything: that is the sender's part. The packets are built in `+Packets`.
+// The receiving half of transport-wide congestion control: which packets of one transport came, and when.
+// Owns a window of arrivals; refuses to estimate anything: that is the sender's part. The packets are built
+// in `+Packets`.
 
 /// Records the arrivals of transport-wide numbers and builds the feedback for their sender
 /// (draft-holmer-rmcat-transport-wide-cc-extensions-01).
 ///
-/// Every packet that came is reported once, and so is every gap before the newest one. A packet that comes after its gap
-/// was reported is told in the next feedback, in a packet of its own. The window holds 1,024 numbers: what falls out of
-/// it unreported is counted in `evictedCount`, so feedback has to be asked for before (`needsFeedback`) or often enough.
+/// Every packet that came is reported once, and so is every gap before the newest one. A packet that comes
+/// after its gap was reported is told in the next feedback, in a packet of its own. The window holds 1,024
+/// numbers: what falls out of it unreported is counted in `evictedCount`, so feedback has to be asked for
+/// before (`needsFeedback`) or often enough.
 ///
-/// Owns C memory: made by `create`, freed once by `destroy`. Copies share that memory. Allocates nothing in between.
+/// Owns C memory: made by `create`, freed once by `destroy`. Copies share that memory. Allocates nothing in
+/// between.
 @frozen @safe public struct TransportFeedbackRecorder {
     /// How many numbers the window holds; a power of two.
     public static let windowCount: Int64 = 1_024
-    /// The most bytes of one feedback packet: it passes every path, with the bytes of SRTCP and UDP around it.
+    /// The most bytes of one feedback packet: it passes every path, with the bytes of SRTCP and UDP around
+    /// it.
     public static let byteLimit = 1_100
     /// The least room that `appendFeedback` writes into.
     public static let leastByteCount = 64

@@ -1,5 +1,5 @@
-/// A 64-bit NTP timestamp (RFC 3550 §4): seconds since 1 January 1900 in the upper half, fractions of 2^-32 s in the
-/// lower. Wraps in 2036; differences are taken modulo 2^64.
+/// A 64-bit NTP timestamp (RFC 3550 §4): seconds since 1 January 1900 in the upper half, fractions of 2^-32 s
+/// in the lower. Wraps in 2036; differences are taken modulo 2^64.
 @frozen public struct NTPTime: Hashable, Sendable {
     public var rawValue: UInt64
 
@@ -15,8 +15,9 @@
         self.init(rawValue: offset.rawValue &+ (Self.unixEpochSeconds << 32))
     }
 
-    /// From a monotonic instant taken as the time since the NTP epoch: receivers only compare the times of one sender
-    /// (RFC 3550 §6.4.1 allows any clock that measures elapsed time). Negative instants count as 0.
+    /// From a monotonic instant taken as the time since the NTP epoch: receivers only compare the times of
+    /// one sender (RFC 3550 §6.4.1 allows any clock that measures elapsed time). Negative instants count as
+    /// 0.
     public init(_ instant: Instant) {
         self.init(nanosecondsSinceEpoch: UInt64(max(0, instant.nanoseconds)))
     }
@@ -46,8 +47,8 @@
     /// The round trip that a report block tells (RFC 3550 §6.4.1): arrival − LSR − DLSR.
     ///
     /// - Parameter arrival: when the report came, by the clock that stamped the sender reports.
-    /// - Returns: nil without a sender report (LSR 0), or when the numbers give a negative time or more than 60 s,
-    ///   which no living path has. Precise to 15 µs.
+    /// - Returns: nil without a sender report (LSR 0), or when the numbers give a negative time or more than
+    ///   60 s, which no living path has. Precise to 15 µs.
     public static func roundTrip(
         arrival: NTPTime, lastSenderReport: UInt32, delaySinceLastSenderReport: UInt32
     ) -> Interval? {

@@ -1,5 +1,5 @@
-/// What a sender report says about one source's clock: which RTP timestamp belongs to which NTP time. Converts between
-/// the two, for switches and for the relay's own reports. Plain data.
+/// What a sender report says about one source's clock: which RTP timestamp belongs to which NTP time.
+/// Converts between the two, for switches and for the relay's own reports. Plain data.
 @frozen public struct SenderClock: Hashable, Sendable {
     public var ntp: NTPTime
     public var rtpTimestamp: UInt32
@@ -29,8 +29,9 @@
         return rtpTimestamp &+ seconds &* clockRate &+ ticks
     }
 
-    /// How many ticks of this clock `timestamp` lies after the moment that `other` calls `otherTimestamp`; the elapsed
-    /// time for `TimestampMap.rebase` when a subscription switches between two sources of one participant.
+    /// How many ticks of this clock `timestamp` lies after the moment that `other` calls `otherTimestamp`;
+    /// the elapsed time for `TimestampMap.rebase` when a subscription switches between two sources of one
+    /// participant.
     public func ticks(to timestamp: UInt32, since otherTimestamp: UInt32, of other: SenderClock) -> Int64 {
         let before = other.ntp(of: otherTimestamp)
         let reference = rtpTimestamp(at: before)

@@ -14,11 +14,14 @@ struct FeedbackReadingTests {
         return reading.members[0]
     }
 
-    @Test("transport-cc: every packet's status and arrival equal the reference decoder's", arguments: transport.rows())
+    @Test(
+        "transport-cc: every packet's status and arrival equal the reference decoder's",
+        arguments: transport.rows())
     func transportVectors(_ row: VectorRow) throws {
         let member = try Self.onlyMember(row.bytes)
         let decoded = row["decoded"]
-        for field in ["sender", "media", "base", "count", "reference_time", "fb_count", "packets"] where !decoded[field].isNull {
+        for field in ["sender", "media", "base", "count", "reference_time", "fb_count", "packets"]
+        where !decoded[field].isNull {
             #expect(member[field] == decoded[field], "\(field)")
         }
     }
@@ -39,10 +42,12 @@ struct FeedbackReadingTests {
         #expect(RTCPReading(row.bytes).isMalformed)
     }
 
-    @Test("transport-cc: the chunks of the draft stand for their symbols", arguments: transport.rows("chunks"))
+    @Test(
+        "transport-cc: the chunks of the draft stand for their symbols", arguments: transport.rows("chunks"))
     func chunks(_ row: VectorRow) throws {
         let chunk = try #require(row["hex"].bytes)
-        let symbols = row["symbols"].array?.map { $0.integer ?? 0 }
+        let symbols =
+            row["symbols"].array?.map { $0.integer ?? 0 }
             ?? Array(repeating: row["symbol"].integer ?? 0, count: row["length"].integer ?? 0)
         // Large deltas for all, so that each received packet's place can be told by its arrival.
         let deltaByteCount = symbols.reduce(0) { $0 + ($1 == 3 ? 0 : $1) }
@@ -56,7 +61,9 @@ struct FeedbackReadingTests {
         #expect(received == symbols.map { $0 == 1 || $0 == 2 })
     }
 
-    @Test("transport-cc: deltas are in 250 µs, one byte unsigned, two bytes signed", arguments: transport.rows("deltas"))
+    @Test(
+        "transport-cc: deltas are in 250 µs, one byte unsigned, two bytes signed",
+        arguments: transport.rows("deltas"))
     func deltas(_ row: VectorRow) throws {
         let delta = try #require(row["hex"].bytes)
         let symbol = UInt8(delta.count)
@@ -84,7 +91,9 @@ struct FeedbackReadingTests {
         }
     }
 
-    @Test("rfc8888: blocks that overrun and a missing timestamp are refused", arguments: congestion.rows("drop"))
+    @Test(
+        "rfc8888: blocks that overrun and a missing timestamp are refused", arguments: congestion.rows("drop")
+    )
     func congestionDrops(_ row: VectorRow) {
         #expect(RTCPReading(row.bytes).isMalformed)
     }

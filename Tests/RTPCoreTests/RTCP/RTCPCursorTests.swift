@@ -13,7 +13,8 @@ struct RTCPCursorTests {
         return try #require(entry["input"]["value"][name].bytes)
     }
 
-    /// An expected member without what is not read here: padding of SDES items, APP's contents, REMB's halves.
+    /// An expected member without what is not read here: padding of SDES items, APP's contents, REMB's
+    /// halves.
     static func comparable(_ member: VectorValue) -> VectorValue {
         guard case .object(var fields) = member else { return member }
         for name in ["extension_len", "exp", "mantissa", "pairs"] { fields[name] = nil }

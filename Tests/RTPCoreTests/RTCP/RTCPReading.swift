@@ -1,8 +1,8 @@
 import RTPCore
 import RelayTesting
 
-/// An RTCP datagram read to the last field, in the words of the vector files; reading is the same for every test, so that
-/// mutations go through every reader.
+/// An RTCP datagram read to the last field, in the words of the vector files; reading is the same for every
+/// test, so that mutations go through every reader.
 struct RTCPReading: Equatable {
     var members: [VectorValue] = []
     var kinds: [RTCPKind] = []
@@ -44,7 +44,8 @@ private func readMember(_ item: RTCPItem, _ bytes: [UInt8]) -> [String: VectorVa
     case .goodbye:
         fields["name"] = .string("BYE")
         if let goodbye = Goodbye(item, in: span) {
-            fields["ssrcs"] = .array((0..<goodbye.ssrcCount).map { number(goodbye.ssrc(at: $0, in: bytes.span)) })
+            fields["ssrcs"] = .array(
+                (0..<goodbye.ssrcCount).map { number(goodbye.ssrc(at: $0, in: bytes.span)) })
             fields["reason"] = text(goodbye.reason, bytes)
         }
     case .application: fields["name"] = .string("APP")
@@ -74,7 +75,8 @@ private func readMember(_ item: RTCPItem, _ bytes: [UInt8]) -> [String: VectorVa
     case .receiverEstimate:
         fields["name"] = .string("REMB")
         if let estimate = ReceiverEstimate(item, in: span) {
-            fields["bitrate"] = Int64(exactly: estimate.bitRate).map { .integer($0) } ?? .unsigned(estimate.bitRate)
+            fields["bitrate"] =
+                Int64(exactly: estimate.bitRate).map { .integer($0) } ?? .unsigned(estimate.bitRate)
             fields["ssrcs"] = .array(
                 (0..<estimate.ssrcCount).map { number(estimate.ssrc(at: $0, in: bytes.span)) })
         }

@@ -17,7 +17,8 @@ struct RTCPWriterTests {
 
     static func randomBlock(_ random: inout RandomSource) -> ReportBlock {
         ReportBlock(
-            ssrc: UInt32(truncatingIfNeeded: random.next()), fractionLost: UInt8(truncatingIfNeeded: random.next()),
+            ssrc: UInt32(truncatingIfNeeded: random.next()),
+            fractionLost: UInt8(truncatingIfNeeded: random.next()),
             cumulativeLost: Int32.random(in: -0x80_0000...0x7F_FFFF, using: &random),
             extendedHighest: UInt32(truncatingIfNeeded: random.next()),
             jitter: UInt32(truncatingIfNeeded: random.next()),
@@ -63,11 +64,14 @@ struct RTCPWriterTests {
         var random = RandomSource.seeded(1)
         var block = Self.randomBlock(&random)
         block.cumulativeLost = 0x7FFF_FFFF
-        let bytes = try #require(Self.written { RTCPWriter.appendReceiverReport(to: &$0, ssrc: 1, blocks: [block].span) })
+        let bytes = try #require(
+            Self.written { RTCPWriter.appendReceiverReport(to: &$0, ssrc: 1, blocks: [block].span) })
         #expect(Self.blocks(bytes).first?.cumulativeLost == 0x7F_FFFF)
     }
 
-    @Test("a CNAME of every length comes back, ended by a zero byte", arguments: [0, 1, 2, 3, 4, 5, 16, 253, 254, 255])
+    @Test(
+        "a CNAME of every length comes back, ended by a zero byte",
+        arguments: [0, 1, 2, 3, 4, 5, 16, 253, 254, 255])
     func cname(length: Int) throws {
         let cname = Array(repeating: UInt8(ascii: "x"), count: length)
         let bytes = try #require(
@@ -79,7 +83,9 @@ struct RTCPWriterTests {
         #expect(bytes.last == 0)
     }
 
-    @Test("a BYE comes back with its sources and reason", arguments: ["", "F", "FOO", "room ended", "twelve bytes"])
+    @Test(
+        "a BYE comes back with its sources and reason",
+        arguments: ["", "F", "FOO", "room ended", "twelve bytes"])
     func goodbye(reason: String) throws {
         let ssrcs: [UInt32] = [1, 0xFFFF_FFFF, 7]
         let text = Array(reason.utf8)
@@ -90,7 +96,9 @@ struct RTCPWriterTests {
         #expect(member?["reason"].string == reason)
     }
 
-    @Test("rfc4585 6.2.1: lost numbers are packed as the vectors do", arguments: packets.rows("nack_generation"))
+    @Test(
+        "rfc4585 6.2.1: lost numbers are packed as the vectors do", arguments: packets.rows("nack_generation")
+    )
     func nackPairs(_ row: VectorRow) throws {
         let lost = try #require(row["lost"].array).map { UInt16($0.integer ?? 0) }
         let bytes = try #require(

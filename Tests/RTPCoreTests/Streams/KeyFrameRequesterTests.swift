@@ -77,7 +77,10 @@ struct KeyFrameRequesterTests {
         var requester = KeyFrameRequester()
         requester.request(now: Self.at(1_000), urgent: true)
         let times = Self.sends(&requester, until: 4_500)
-        #expect(times == [1_000, 1_200, 1_400, 1_600, 1_800, 2_000, 2_200, 2_400, 2_600, 2_800, 3_300, 3_800, 4_300])
+        #expect(
+            times == [
+                1_000, 1_200, 1_400, 1_600, 1_800, 2_000, 2_200, 2_400, 2_600, 2_800, 3_300, 3_800, 4_300,
+            ])
     }
 
     @Test("a key frame ends the relay's own requests")
@@ -129,6 +132,13 @@ struct KeyFrameRequesterTests {
             if requester.shouldSend(now: Self.at(now)) { times.append(now) }
         }
         #expect(times == [0, 200, 400, 600])
+    }
+
+    @Test("T05: a full intra request with the same command number is a repetition")
+    func commandNumbers() {
+        var filter = FIRCommandFilter()
+        let isNew = [0, 0, 1, 1, 255, 0].map { filter.isNew($0) }
+        #expect(isNew == [true, false, true, false, true, true])
     }
 
     @Test("nothing is sent for a source that nobody wants any more, and the limit still counts")

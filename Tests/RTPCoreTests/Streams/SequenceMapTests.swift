@@ -35,10 +35,14 @@ struct SequenceMapTests {
         Row(
             "late packets between drops are told apart",
             [.drop(101), .to(104, 2003), .drop(105), .to(106, 2004), .to(103, 2002), .to(102, 2001)]),
-        Row("a dropped packet that is seen again is not forwarded", [.drop(101), .to(102, 2001), .to(101, nil)]),
+        Row(
+            "a dropped packet that is seen again is not forwarded",
+            [.drop(101), .to(102, 2001), .to(101, nil)]),
         Row("dropping one packet twice closes one gap", [.drop(101), .drop(101), .to(102, 2001)]),
         Row("a duplicate gets the same number", [.to(101, 2001), .to(102, 2002), .to(101, 2001)]),
-        Row("packets older than the first forwarded one are refused", [.to(99, nil), .to(98, nil), .to(101, 2001)]),
+        Row(
+            "packets older than the first forwarded one are refused",
+            [.to(99, nil), .to(98, nil), .to(101, 2001)]),
         Row("a drop of before the first packet changes nothing", [.drop(99), .to(101, 2001)]),
         Row(
             "a late drop behind a forwarded packet leaves the numbers as they are",
@@ -186,6 +190,19 @@ struct SequenceMapTests {
         #expect(map.inverse(2_002) == 700)
     }
 
+    @Test("the 16 bits of a NACK are traced across a wrap, and not before the start")
+    func inverseWire() {
+        var map = SequenceMap()
+        map.start(source: 10, output: 30_000)
+        for source: UInt64 in 11...40_010 { _ = map.map(source) }
+        #expect(map.lastOutput == 70_000)
+        #expect(map.inverse(wire: UInt16(70_000 - 65_536)) == 40_010)
+        #expect(map.inverse(wire: 65_535) == 35_545)
+        #expect(map.inverse(wire: UInt16(70_001 - 65_536)) == nil)
+        map.start(source: 10, output: 1_024)
+        #expect(map.inverse(wire: 65_000) == nil)
+    }
+
     @Test("a number whose drops are forgotten is not traced")
     func inverseForgotten() {
         var map = SequenceMap()
@@ -196,7 +213,9 @@ struct SequenceMapTests {
         #expect(map.inverse(2_001) == 102)
     }
 
-    @Test("random forwarding, dropping, loss and reordering equal a model that remembers everything", arguments: 1...6)
+    @Test(
+        "random forwarding, dropping, loss and reordering equal a model that remembers everything",
+        arguments: 1...6)
     func model(seed: Int) {
         var random = RandomSource.seeded(UInt64(seed))
         let first: UInt64 = 60_000
@@ -210,7 +229,8 @@ struct SequenceMapTests {
         for next in first + 1..<first + 3_000 {
             // Now and then an old packet instead of the next one.
             let isLate = UInt64.random(in: 0..<100, using: &random) < 15
-            let source = isLate ? next - min(next - first + 5, UInt64.random(in: 0...reach, using: &random)) : next
+            let source =
+                isLate ? next - min(next - first + 5, UInt64.random(in: 0...reach, using: &random)) : next
             if !isLate && UInt64.random(in: 0..<100, using: &random) < lossShare { continue }
             if UInt64.random(in: 0..<100, using: &random) < dropShare {
                 #expect(map.drop(source) == model.drop(source), "drop \(source)")
@@ -223,7 +243,8 @@ struct SequenceMapTests {
     }
 }
 
-/// The same contract by remembering every number for ever: `outputs[i]` of source `first + i`, counted anew behind a drop.
+/// The same contract by remembering every number for ever: `outputs[i]` of source `first + i`, counted anew
+/// behind a drop.
 private struct NaiveMap {
     let first: UInt64
     var drops: Set<UInt64> = []

@@ -6,7 +6,9 @@ import Testing
 struct SequenceNumberTests {
     static let file = VectorFile("sequence")
 
-    @Test("rfc1982: the distance between two numbers is the shorter way round", arguments: file.rows("serial16"))
+    @Test(
+        "rfc1982: the distance between two numbers is the shorter way round", arguments: file.rows("serial16")
+    )
     func distance(_ row: VectorRow) throws {
         let a = try #require(row["a"].integer.flatMap(UInt16.init(exactly:)))
         let b = try #require(row["b"].integer.flatMap(UInt16.init(exactly:)))
@@ -32,7 +34,8 @@ struct SequenceNumberTests {
         #expect(TimestampArithmetic.isNewer(b, than: a) == (delta > 0))
     }
 
-    @Test("numbers on the wire are extended across wraps in both directions", arguments: file.rows("unwrap16"))
+    @Test(
+        "numbers on the wire are extended across wraps in both directions", arguments: file.rows("unwrap16"))
     func unwrap(_ row: VectorRow) throws {
         let wire = try #require(row["wire"].array)
         var unwrapper = SequenceUnwrapper()

@@ -30,7 +30,9 @@ struct TimestampMapTests {
         #expect(map.map(7_003_000) == 456_600)
     }
 
-    @Test("a switch never lets time stand still, go back or leap hours", arguments: [0, -3_000, Int64.min, 1 << 31])
+    @Test(
+        "a switch never lets time stand still, go back or leap hours",
+        arguments: [0, -3_000, Int64.min, 1 << 31])
     func rebaseForward(elapsed: Int64) {
         var map = TimestampMap()
         map.start(source: 10, output: 0xFFFF_FFFF)

@@ -296,7 +296,9 @@ struct TransportFeedbackRecorderTests {
         Self.with { recorder in
             for index in 0..<1_100 {
                 // Number 50 is lost, inside of what is evicted.
-                if index != 50 { recorder.record(UInt16(index), arrival: Self.microseconds(Int64(index) * 500)) }
+                if index != 50 {
+                    recorder.record(UInt16(index), arrival: Self.microseconds(Int64(index) * 500))
+                }
             }
             #expect(recorder.evictedCount == 75)
             let packets = Self.all(&recorder)
@@ -358,11 +360,15 @@ struct TransportFeedbackRecorderTests {
             }
             let feedback = try #require(Self.feedback(&recorder))
             #expect(feedback.packets.map { Int($0.sequence) } == expected.map { $0[0].integer })
-            #expect(feedback.packets.map { $0.arrival.map { Int($0.microseconds) } } == expected.map { $0[1].integer })
+            #expect(
+                feedback.packets.map { $0.arrival.map { Int($0.microseconds) } }
+                    == expected.map { $0[1].integer })
         }
     }
 
-    @Test("under random loss, delay and duplication every packet that came is told once and exactly", arguments: 1...8)
+    @Test(
+        "under random loss, delay and duplication every packet that came is told once and exactly",
+        arguments: 1...8)
     func random(seed: Int) {
         Self.with { recorder in
             var random = RandomSource.seeded(UInt64(seed))
@@ -372,7 +378,9 @@ struct TransportFeedbackRecorderTests {
             for index in Int64(0)..<4_000 where UInt8.random(in: 0..<10, using: &random) > 0 {
                 let time = index * 1_000 + Int64.random(in: 0...reach, using: &random)
                 arrivals.append((time, first + index))
-                if UInt8.random(in: 0..<20, using: &random) == 0 { arrivals.append((time + 10_000, first + index)) }
+                if UInt8.random(in: 0..<20, using: &random) == 0 {
+                    arrivals.append((time + 10_000, first + index))
+                }
             }
             arrivals.sort { $0.time < $1.time }
             var firstArrivals: [UInt16: Int64] = [:]
@@ -397,7 +405,9 @@ struct TransportFeedbackRecorderTests {
                     }
                 }
             }
-            for status in Self.all(&recorder).flatMap(\.packets) { told[status.sequence] = status.arrival?.microseconds }
+            for status in Self.all(&recorder).flatMap(\.packets) {
+                told[status.sequence] = status.arrival?.microseconds
+            }
             #expect(told == firstArrivals)
             #expect(recorder.evictedCount == 0 && recorder.pendingCount == 0)
             // Between the first and the newest nothing is left out.

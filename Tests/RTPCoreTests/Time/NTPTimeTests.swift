@@ -10,7 +10,9 @@ struct NTPTimeTests {
         #expect(NTPTime(unixNanoseconds: 500_000_000).rawValue == epoch + 0x8000_0000)
     }
 
-    @Test("Unix time comes back to the nanosecond below", arguments: [0, 1, 999_999_999, 1_790_000_000_123_456_789])
+    @Test(
+        "Unix time comes back to the nanosecond below",
+        arguments: [0, 1, 999_999_999, 1_790_000_000_123_456_789])
     func unix(nanoseconds: Int64) {
         let back = NTPTime(unixNanoseconds: nanoseconds).unixNanoseconds
         #expect(back <= nanoseconds && nanoseconds - back <= 1)
@@ -72,7 +74,8 @@ struct NTPTimeTests {
 
     @Test("a clock converts timestamps before and after its report, across the wrap")
     func clock() {
-        let clock = SenderClock(ntp: NTPTime(rawValue: 50 << 32), rtpTimestamp: 0xFFFF_FF00, clockRate: 90_000)
+        let clock = SenderClock(
+            ntp: NTPTime(rawValue: 50 << 32), rtpTimestamp: 0xFFFF_FF00, clockRate: 90_000)
         let later = clock.ntp(of: 0xFFFF_FF00 &+ 90_000)
         #expect(later.rawValue == 51 << 32)
         #expect(clock.ntp(of: 0xFFFF_FF00 &- 45_000).rawValue == 49 << 32 | 0x8000_0000)
@@ -80,7 +83,9 @@ struct NTPTimeTests {
         #expect(clock.rtpTimestamp(at: NTPTime(rawValue: 40 << 32)) == 0xFFFF_FF00 &- 900_000)
     }
 
-    @Test("every timestamp survives the way to NTP time and back", arguments: [1, 8_000, 48_000, 90_000, 1 << 31])
+    @Test(
+        "every timestamp survives the way to NTP time and back",
+        arguments: [1, 8_000, 48_000, 90_000, 1 << 31])
     func clockRoundTrip(rate: UInt32) {
         var random = RandomSource.seeded(UInt64(rate))
         for _ in 0..<2_000 {
