@@ -32,7 +32,7 @@
     public init() {}
 
     /// A key frame is wished for or was asked for, and has not come.
-    public var isWaiting: Bool { isUrgent || isWished || isUnanswered }
+    public var isWaiting: Bool { isUnanswered || deadline < .distantFuture }
 
     /// Somebody wishes for a key frame.
     ///
