@@ -34,15 +34,13 @@ struct Bench {
                     + "\(workload.participants) participants, burst \(workload.burst)")
             let bench = ForwardingBench(rounds: options.rounds)
             let result = try bench.run(workload) { fleet in
-                options.isLimitOnly ? nil : try makeRelay(fleet)
+                options.isLimitOnly ? nil : try RelayContender(fleet: fleet, now: ForwardingBench.start)
             }
             report.add(result)
             results.append(result)
         }
         report.end(results)
     }
-
-    private static func makeRelay(_ fleet: Fleet) throws -> (any Contender)? { nil }
 
     /// 2,000 clients have a socket each.
     private static func raiseOpenFileLimit() {

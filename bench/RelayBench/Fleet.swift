@@ -45,12 +45,14 @@ final class Fleet {
     static let payloadType: UInt8 = 111
     static let midExtension: UInt8 = 4
     static let audioLevelExtension: UInt8 = 1
-    static let sendTimeExtension: UInt8 = 2
+    static let transportCCExtension: UInt8 = 3
 
     let workload: Workload
     private(set) var clients: [Client] = []
     /// The batch: `senders[i]` sends `byteCounts[i]` bytes at slot i.
     private(set) var senders: [Int] = []
+    /// Connectivity checks that came to clients and wait for an answer.
+    var checks: [(client: Int, transactionID: STUNTransactionID)] = []
     private var byteCounts: [Int] = []
     private let slots: UnsafeMutablePointer<UInt8>
     private let plain: UnsafeMutablePointer<UInt8>
@@ -143,7 +145,7 @@ final class Fleet {
         clients[sender].sentCount += 1
     }
 
-    /// A browser's header: MID, audio level, abs-send-time; 24 bytes.
+    /// A browser's header: MID, audio level, transport-wide number; 24 bytes.
     private func writeHeader(_ slot: UnsafeMutablePointer<UInt8>, _ client: Client) {
         let number = UInt16(truncatingIfNeeded: client.nextIndex)
         let time = client.nextTime
@@ -154,7 +156,8 @@ final class Fleet {
             UInt8(ssrc >> 24), UInt8(ssrc >> 16 & 255), UInt8(ssrc >> 8 & 255), UInt8(ssrc & 255),
             0xBE, 0xDE, 0, 2,
             Self.midExtension << 4, UInt8(ascii: "0"), Self.audioLevelExtension << 4, 0x85,
-            Self.sendTimeExtension << 4 | 2, 1, 2, 3,
+            Self.transportCCExtension << 4 | 1, UInt8(client.sentCount >> 8 & 255),
+            UInt8(client.sentCount & 255), 0,
         ]
         slot.update(from: bytes, count: bytes.count)
     }
@@ -163,7 +166,7 @@ final class Fleet {
     /// a pattern.
     private func writePayload(_ payload: UnsafeMutablePointer<UInt8>, sender: Int, count: UInt32) {
         payload[0] = workload.isVideo ? (count == 0 ? 0x10 : 0x00) : 0x78
-        payload[1] = 0
+        payload[1] = count == 0 ? 0x10 : 0
         for i in 0..<4 {
             payload[2 + i] = UInt8(truncatingIfNeeded: sender >> (24 - 8 * i))
             payload[6 + i] = UInt8(truncatingIfNeeded: count >> UInt32(24 - 8 * i))
@@ -226,7 +229,14 @@ final class Fleet {
             for i in 0..<Int(count) {
                 let bytes = UnsafeMutableBufferPointer(
                     start: inbox + i * Self.slotByteCount, count: Int(messages[i].byte_count))
-                guard bytes.count >= 12, bytes[0] >> 6 == 2, !(192...223).contains(bytes[1]) else { continue }
+                guard bytes.count >= 12, bytes[0] >> 6 == 2, !(192...223).contains(bytes[1]) else {
+                    if let check = STUNMessage(UnsafeBufferPointer(bytes).span),
+                        check.messageClass == .request
+                    {
+                        checks.append((receiver, check.transactionID))
+                    }
+                    continue
+                }
                 media += 1
                 try check(receiver, bytes)
             }

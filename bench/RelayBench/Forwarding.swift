@@ -38,6 +38,8 @@ struct ForwardingResult {
 
 struct ForwardingBench {
     static let warmUpRounds = 50
+    /// Where the contenders' clock starts: they are handed the time.
+    static let start = Instant(nanoseconds: 1_000_000_000_000)
     var rounds: Int
 
     /// Runs one cell. `makeRelay` is called once per cell.
@@ -53,7 +55,7 @@ struct ForwardingBench {
         var result = ForwardingResult(
             workload: workload, rounds: rounds, names: contenders.map(\.name),
             samples: contenders.map { _ in [] }, timers: nil, openedByOracle: 0)
-        var now = Instant(nanoseconds: 1_000_000_000_000)
+        var now = Self.start
         let perRound = Interval.nanoseconds(
             Int64(workload.batch) * 1_000_000_000 / Int64(workload.participants * workload.packetsPerSecond))
         var timerNanoseconds: Int64 = 0
@@ -73,8 +75,10 @@ struct ForwardingBench {
                     try verifiers[position]?.check(receiver: receiver, packet: packet)
                 }
                 guard count == workload.batch || round < warmUp && contender is any Relay else {
+                    let drops = (contender as? any Relay)?.drops ?? ""
                     throw BenchFailure(
-                        description: "\(contender.name) forwarded \(count) of \(workload.batch) packets")
+                        description:
+                            "\(contender.name) forwarded \(count) of \(workload.batch) packets \(drops)")
                 }
                 let timersBegin = lio_thread_cpu_ns()
                 contender.settle(now: now)
@@ -93,4 +97,7 @@ struct ForwardingBench {
 }
 
 /// The contender that is the product.
-protocol Relay: Contender {}
+protocol Relay: Contender {
+    /// Its drop counters, to explain a count that is not what was fed.
+    var drops: String { get }
+}

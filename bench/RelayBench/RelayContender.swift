@@ -1,0 +1,133 @@
+import CLinuxIO
+import MediaRelay
+import RTPCore
+import RelayCore
+import RelayTesting
+
+// The product as a contender: the engine and the worker's own reader and writer on a socket, set up by
+// commands, real connectivity checks and keys as the handshaker gives them.
+
+final class RelayContender: Relay {
+    let name = "relay"
+    let port: UInt16
+    let seals = true
+
+    private let fleet: Fleet
+    private let engine: MediaEngine
+    private let reader: DatagramReader
+    private let writer: DatagramWriter
+    private let local: UInt8
+    private static let relayPassword = "relay-password-0123456789"
+    private static let clientPassword = "client-password-012345678"
+
+    init(fleet: Fleet, now: Instant) throws {
+        self.fleet = fleet
+        let socket = try UDPSocket(binding: PeerAddress(ipv4: 0x7F00_0001, port: 0))
+        port = socket.address.port
+        let table = LocalAddressTable(sockets: [socket])
+        local = table.index(ofSocket: 0)
+        reader = DatagramReader(sockets: [socket], table: table)
+        writer = DatagramWriter(sockets: [socket], table: table, usesSegmentation: true)
+        engine = MediaEngine(configuration: EngineConfiguration(), random: .seeded(1), now: now)
+        try connectAll(now)
+    }
+
+    // MARK: Setting up
+
+    private func connectAll(_ now: Instant) throws {
+        for number in fleet.clients.indices { engine.apply(.create(configuration(number)), now: now) }
+        for (number, client) in fleet.clients.enumerated() {
+            var check = TestCheck(
+                transactionID: STUNTransactionID(high: 1, low: UInt64(number)),
+                receiverUfrag: ufrag("r", number),
+                senderUfrag: ufrag("c", number), password: Self.relayPassword)
+            check.nominates = true
+            receive(check.bytes, from: number, now)
+            engine.receive(.established(handle(number), client.masterKeys), now: now)
+            engine.apply(.join(handle(number)), now: now)
+            finish()
+        }
+        fleet.discardAll()
+    }
+
+    private func handle(_ number: Int) -> ParticipantHandle { ParticipantHandle(UInt64(number) + 1) }
+
+    /// Eight characters, as the conductor draws them.
+    private func ufrag(_ side: String, _ number: Int) -> String { side + String(number + 1_000_000) }
+
+    private func configuration(_ number: Int) -> TransportConfiguration {
+        let isVideo = fleet.workload.isVideo
+        var section = MediaSection(
+            index: 0, mid: "0", kind: isVideo ? .video : .audio, codec: isVideo ? .vp8 : .opus,
+            payloadType: Fleet.payloadType)
+        section.clientSends = true
+        section.clientReceives = true
+        section.extensions[.mid] = Fleet.midExtension
+        section.extensions[.audioLevel] = Fleet.audioLevelExtension
+        section.extensions[.transportCC] = Fleet.transportCCExtension
+        section.feedback = isVideo ? [.nack, .pli, .transportCC] : [.transportCC]
+        section.signalledSSRCs = [fleet.clients[number].ssrc]
+        section.sendSSRC = 0x3000_0000 + UInt32(number)
+        if isVideo {
+            section.rtxPayloadType = 112
+            section.sendRTXSSRC = 0x4000_0000 + UInt32(number)
+        }
+        return TransportConfiguration(
+            participant: handle(number), room: RoomHandle(UInt64(number / 2) + 1), isPeerRoom: true,
+            joinsWhenReady: false,
+            localICE: ICECredentials(ufrag: ufrag("r", number), password: Self.relayPassword),
+            remoteICE: ICECredentials(ufrag: ufrag("c", number), password: Self.clientPassword),
+            fingerprints: [
+                CertificateFingerprint(algorithm: .sha256, bytes: [UInt8](repeating: 1, count: 32))
+            ],
+            sections: [section])
+    }
+
+    /// Hands a datagram to the engine as if `client` had sent it.
+    private func receive(_ bytes: [UInt8], from client: Int, _ now: Instant) {
+        var copy = bytes
+        let peer = PeerAddress(ipv4: 0x7F00_0001, port: fleet.clients[client].port)
+        copy.withUnsafeMutableBufferPointer { buffer in
+            guard let base = buffer.baseAddress else { return }
+            engine.receive(base, count: buffer.count, from: peer, local: local, now: now)
+        }
+    }
+
+    /// Sends what is due and takes what the engine wants to tell.
+    private func finish() {
+        writer.send(engine.transmit)
+        _ = engine.takeHandshakeRequests()
+        _ = engine.takeNews()
+    }
+
+    // MARK: Running
+
+    func step(now: Instant) {
+        _ = reader.receive(from: 0) { datagram in
+            engine.receive(
+                datagram.bytes, count: datagram.byteCount, from: datagram.peer, local: datagram.local,
+                now: now)
+            if engine.needsFlush { writer.send(engine.transmit) }
+        }
+        writer.send(engine.transmit)
+    }
+
+    func settle(now: Instant) {
+        for check in fleet.checks {
+            let mapped = PeerAddress(ipv4: 0x7F00_0001, port: port)
+            receive(
+                checkAnswer(
+                    transactionID: check.transactionID, mapped: mapped, password: Self.clientPassword),
+                from: check.client, now)
+        }
+        fleet.checks.removeAll(keepingCapacity: true)
+        if engine.deadline <= now { engine.advance(to: now) }
+        finish()
+    }
+
+    /// Drops by reason, to explain a count that is not what was fed.
+    var drops: String {
+        DropReason.allCases.filter { engine.counters[$0] > 0 }.map { "\($0.name) \(engine.counters[$0])" }
+            .joined(separator: ", ")
+    }
+}
