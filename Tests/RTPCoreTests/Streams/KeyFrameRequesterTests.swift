@@ -134,6 +134,23 @@ struct KeyFrameRequesterTests {
         #expect(times == [0, 200, 400, 600])
     }
 
+    @Test("a source is waited for from the wish until its key frame, not after a wish that was cancelled")
+    func waiting() {
+        var requester = KeyFrameRequester()
+        var states = [requester.isWaiting]
+        requester.request(now: Self.at(0), urgent: false)
+        states.append(requester.isWaiting)
+        _ = requester.shouldSend(now: Self.at(0))
+        states.append(requester.isWaiting)
+        requester.keyFrameArrived(now: Self.at(10))
+        states.append(requester.isWaiting)
+        requester.request(now: Self.at(20), urgent: true)
+        states.append(requester.isWaiting)
+        requester.cancel()
+        states.append(requester.isWaiting)
+        #expect(states == [false, true, true, false, true, false])
+    }
+
     @Test("T05: a full intra request with the same command number is a repetition")
     func commandNumbers() {
         var filter = FIRCommandFilter()
