@@ -38,8 +38,16 @@ extension Conductor {
         if removing { command(.remove(handle), to: room.record.worker) }
         let data = detail.map { [JSONValue.Field("detail", .string($0))] } ?? []
         emit(.participantLeft, in: room, of: participant, reason: reason.rawValue, data: data, at: time)
-        let action = room.record.lifecycle.receive(.left(reason, heldSeat: participant.lifecycle.holdsSeat))
-        perform(action, on: room, at: time)
+        let heldSeat = participant.lifecycle.holdsSeat && !passSeat(of: participant.uid, in: room)
+        perform(room.record.lifecycle.receive(.left(reason, heldSeat: heldSeat)), on: room, at: time)
+    }
+
+    /// Whether another device of the user is joined or on its way: then the user is still in, and the leave is not final.
+    private func passSeat(of uid: String, in room: ConductedRoom) -> Bool {
+        let heir = room.record.participants.firstIndex { $0.uid == uid && $0.lifecycle.claimsSeat }
+        guard let heir else { return false }
+        room.record.participants[heir].lifecycle.inheritSeat()
+        return true
     }
 
     /// What leaving and being replaced have in common: indexes, timer, the worker's load, the name that is remembered.
@@ -67,7 +75,6 @@ extension Conductor {
             depart(participant.handle, from: room, reason: others, detail: nil, at: time, removing: true)
         }
         releaseWorker(of: room)
-        room.isAwaitingWorker = false
         room.record.reason = reason
         room.record.endedAtMs = milliseconds(of: time)
         let duration = room.record.talkingSince.map { max(Interval.zero, time - $0) } ?? .zero
@@ -84,6 +91,7 @@ extension Conductor {
         guard let worker = room.record.worker else { return }
         workers[worker]?.rooms.remove(room.record.handle)
         room.record.worker = nil
+        room.isAwaitingWorker = false
         change(room)
     }
 

@@ -23,7 +23,7 @@ extension Conductor {
         if predecessor == nil { try checkPlace(for: identity, in: room) }
         let worker = try worker(for: room, isReplacement: predecessor != nil)
         let wantsJoin = wantsJoin(state, replacing: predecessor)
-        if wantsJoin {
+        if wantsJoin, predecessor?.lifecycle.claimsSeat != true {
             let others = rivals(of: identity.uid, in: room, except: predecessor?.handle)
             if let other = others.first { throw alreadyJoined(other) }
         }

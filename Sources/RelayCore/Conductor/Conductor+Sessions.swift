@@ -101,6 +101,7 @@ extension Conductor {
             becomePrepared(index, in: room, at: time)
             becomeJoined(handle, in: room, at: time)
         case .awaitKeys:
+            room.record.participants[index].transport.joinsWhenReady = true
             command(.join(handle), to: room.record.worker)
             change(room)
         case .leave(let reason, let detail):

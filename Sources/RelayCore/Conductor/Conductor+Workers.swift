@@ -53,6 +53,17 @@ extension Conductor {
         }
     }
 
+    /// The link broke. The worker goes on by itself, and what it tells at its next hello may be that somebody whose time
+    /// has run out here has long been prepared: so those times wait.
+    func detach(_ id: WorkerID) {
+        guard let worker = workers[id] else { return }
+        worker.isConnected = false
+        for room in ordered(worker.rooms) {
+            room.isAwaitingWorker = true
+            for participant in room.record.participants { timers.cancel(.participant(participant.handle)) }
+        }
+    }
+
     /// The worker's process is gone, and what it carried with it.
     func lose(_ id: WorkerID) {
         guard let worker = workers.removeValue(forKey: id) else { return }

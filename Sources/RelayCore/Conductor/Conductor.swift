@@ -88,7 +88,7 @@ public final class Conductor {
         case .workerConnected(let hello):
             adopt(hello)
         case .workerDetached(let worker):
-            workers[worker]?.isConnected = false
+            detach(worker)
         case .workerGone(let worker):
             lose(worker)
         case .timer:
@@ -131,8 +131,8 @@ public final class Conductor {
 /// A room as the conductor holds it.
 final class ConductedRoom {
     var record: RoomRecord
-    /// Restored, and its worker has not said hello yet: what it knows may be older than what the worker knows, so its
-    /// timers wait.
+    /// Its worker is away: what is known here may be older than what the worker knows, so the room's timers wait for its
+    /// hello.
     var isAwaitingWorker = false
     init(_ record: RoomRecord) { self.record = record }
 }

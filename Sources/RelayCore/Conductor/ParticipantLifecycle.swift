@@ -111,6 +111,12 @@ public struct ParticipantLifecycle: Hashable, Sendable, Codable {
         _ = leave(reason, nil)
     }
 
+    /// The same user's joined device leaves while this one is on its way to take the call over: the seat passes on.
+    public mutating func inheritSeat() {
+        precondition(claimsSeat, "a seat passes to one who does not want it")
+        holdsSeat = true
+    }
+
     /// Why a participant leaves when its transport ended so, and the failure's detail.
     static func meaning(of end: TransportEnd) -> (LeaveReason, String?) {
         switch end {
