@@ -21,6 +21,7 @@ final class ConductorHarness {
     private var nextRoomSeqs: [RoomID: UInt64] = [:]
     private let configuration: ConductorConfiguration
     private let seed: UInt64
+    private var restartCount: UInt64 = 0
     var forgotten: [RoomID: RoomOutcome] = [:]
 
     init(
@@ -42,8 +43,9 @@ final class ConductorHarness {
 
     /// The process dies and another one goes on from the journal.
     func restart(isSameBoot: Bool = true, knownEnded: @escaping (RoomID) -> RoomOutcome? = { _ in nil }) {
+        restartCount += 1
         conductor = Conductor(
-            configuration: configuration, random: .seeded(seed + 1_000), restoring: Array(journal.values),
+            configuration: configuration, random: .seeded(seed + 1_000 * restartCount), restoring: Array(journal.values),
             idempotency: keys, nextSeq: UInt64(events.count) + 1, isSameBoot: isSameBoot, knownEnded: knownEnded)
         if !isSameBoot { held = [:] }
     }
@@ -210,6 +212,7 @@ final class ConductorHarness {
     func connect(
         _ worker: WorkerID, transports: [TransportSnapshot] = [], news: [WorkerNews] = []
     ) -> ConductorTurn {
+        for other in held.keys where other.index == worker.index { held[other] = nil }
         held[worker] = Set(transports.map(\.participant))
         return decide(
             .workerConnected(
