@@ -25,8 +25,8 @@ extension Conductor {
         }
     }
 
-    /// Takes a participant out: its place, its indexes, its timer, its transport unless that is gone already; tells it, and
-    /// lets the room draw its conclusion.
+    /// Takes a participant out: its place, its indexes, its timer, its transport unless that is gone already;
+    /// tells it, and lets the room draw its conclusion.
     func depart(
         _ handle: ParticipantHandle, from room: ConductedRoom, reason: LeaveReason, detail: String?,
         at time: Instant, removing: Bool
@@ -42,7 +42,8 @@ extension Conductor {
         perform(room.record.lifecycle.receive(.left(reason, heldSeat: heldSeat)), on: room, at: time)
     }
 
-    /// Whether another device of the user is joined or on its way: then the user is still in, and the leave is not final.
+    /// Whether another device of the user is joined or on its way: then the user is still in, and the leave
+    /// is not final.
     private func passSeat(of uid: String, in room: ConductedRoom) -> Bool {
         let heir = room.record.participants.firstIndex { $0.uid == uid && $0.lifecycle.claimsSeat }
         guard let heir else { return false }
@@ -50,7 +51,8 @@ extension Conductor {
         return true
     }
 
-    /// What leaving and being replaced have in common: indexes, timer, the worker's load, the name that is remembered.
+    /// What leaving and being replaced have in common: indexes, timer, the worker's load, the name that is
+    /// remembered.
     func forget(_ participant: ParticipantRecord, of room: ConductedRoom, reason: LeaveReason?) {
         let handle = participant.handle
         timers.cancel(.participant(handle))

@@ -31,7 +31,8 @@ extension Conductor {
         turn.changedRooms.insert(room.record.id)
     }
 
-    /// Tells the room's worker. One that is away hears nothing: its next hello is compared with what is decided here.
+    /// Tells the room's worker. One that is away hears nothing: its next hello is compared with what is
+    /// decided here.
     func command(_ command: WorkerCommand, to worker: WorkerID?) {
         guard let worker, workers[worker]?.isConnected == true else { return }
         turn.commands.append((worker, command))

@@ -49,7 +49,8 @@ extension Conductor {
         return Set(ordered(worker.rooms).flatMap { $0.record.participants.map(\.handle) })
     }
 
-    /// Everything that must hold between two decisions, as sentences about what does not. Empty when all is well.
+    /// Everything that must hold between two decisions, as sentences about what does not. Empty when all is
+    /// well.
     /// - Complexity: O(rooms and participants): for tests and simulations.
     public func checkInvariants() -> [String] {
         var broken: [String] = []

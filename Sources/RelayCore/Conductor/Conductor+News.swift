@@ -1,7 +1,7 @@
 import RTPCore
 
-// What workers tell: media facts. News of a process that is gone, or of somebody who is not here (any more), change
-// nothing; a transport that nobody here knows is removed.
+// What workers tell: media facts. News of a process that is gone, or of somebody who is not here (any more),
+// change nothing; a transport that nobody here knows is removed.
 
 extension Conductor {
     func receive(_ news: WorkerNews, from workerID: WorkerID) {

@@ -1,7 +1,7 @@
 import RTPCore
 
-// Preparing: an offer becomes a participant with a transport on the room's worker. Everything that can refuse it comes
-// before anything changes, so that nothing half-made stays behind.
+// Preparing: an offer becomes a participant with a transport on the room's worker. Everything that can refuse
+// it comes before anything changes, so that nothing half-made stays behind.
 
 extension Conductor {
     func prepare(
@@ -41,7 +41,8 @@ extension Conductor {
         return .prepared(participant.id, answer: session.answer, etag: participant.etag, isNew: true)
     }
 
-    /// A room without ring is joined unless the client asks to wait. Who comes in another's place wants what that one did.
+    /// A room without ring is joined unless the client asks to wait. Who comes in another's place wants what
+    /// that one did.
     private func wantsJoin(_ state: PrepareState?, replacing predecessor: ParticipantRecord?) -> Bool {
         if let predecessor { return predecessor.lifecycle.claimsSeat || state == .joined }
         return state != .prepared

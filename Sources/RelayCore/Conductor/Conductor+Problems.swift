@@ -1,7 +1,7 @@
 import RTPCore
 
-// Who may do what, and the words for a refusal. A room or session that is not there and one that is somebody else's get the
-// same answer (T75), so that nobody learns by asking which ids exist.
+// Who may do what, and the words for a refusal. A room or session that is not there and one that is somebody
+// else's get the same answer (T75), so that nobody learns by asking which ids exist.
 
 extension Conductor {
     /// The room, ended or not, if `principal` may know of it.

@@ -132,7 +132,8 @@ extension Conductor {
         guard let oldest = idempotency.oldestCreatedAtMs else { return timers.cancel(.idempotency) }
         guard timers.deadline(of: .idempotency) == nil else { return }
         let leftMs = oldest + configuration.idempotencyLife.milliseconds - wallClockMs
-        // The wall clock may be set while we wait: look again after an hour at the latest, in a second at the earliest.
+        // The wall clock may be set while we wait: look again after an hour at the latest, in a second at the
+        // earliest.
         timers.set(.idempotency, to: now + .milliseconds(min(max(leftMs, 1_000), 3_600_000)))
     }
 

@@ -14,7 +14,8 @@ extension Conductor {
             throw alreadyJoined(other)
         }
         for other in others {
-            // The same user's joined device stays until the new one's gate opens: whoever moves a call does not fall silent.
+            // The same user's joined device stays until the new one's gate opens: whoever moves a call does
+            // not fall silent.
             if other.room === room, other.participant.lifecycle.state == .joined { continue }
             let reason: LeaveReason = other.room === room ? .answeredElsewhere : .hangup
             depart(
@@ -53,8 +54,9 @@ extension Conductor {
         var participant: ParticipantRecord
     }
 
-    /// The user's other sessions that are joined or on the way there and do not go together with one in `room`: those of
-    /// the same room, and those of other rooms unless either room allows to be joined beside others.
+    /// The user's other sessions that are joined or on the way there and do not go together with one in
+    /// `room`: those of the same room, and those of other rooms unless either room allows to be joined beside
+    /// others.
     func rivals(of uid: String, in room: ConductedRoom, except handle: ParticipantHandle?) -> [Rival] {
         (sessions[uid] ?? []).compactMap { other in
             guard other != handle, let otherRoom = roomsByParticipant[other],
@@ -82,8 +84,8 @@ extension Conductor {
 
     // MARK: Lifecycle
 
-    /// Lets a participant's lifecycle judge an event and carries out what it says. `transportIsGone`: the worker has
-    /// nothing left to remove.
+    /// Lets a participant's lifecycle judge an event and carries out what it says. `transportIsGone`: the
+    /// worker has nothing left to remove.
     func apply(
         _ event: ParticipantLifecycle.Event, to handle: ParticipantHandle, in room: ConductedRoom, at time: Instant,
         transportIsGone: Bool

@@ -1,6 +1,7 @@
 import RTPCore
 
-// What happens when a time has come. A timer that is due is decided before the input that came with it or later.
+// What happens when a time has come. A timer that is due is decided before the input that came with it or
+// later.
 
 extension Conductor {
     func decideDueTimers() {

@@ -1,7 +1,7 @@
 import RTPCore
 
-// RFC 9725 §4.3: candidates are not needed by an ICE-lite relay and ignored; a restart begins a new ICE generation, whose
-// number is the session's ETag.
+// RFC 9725 §4.3: candidates are not needed by an ICE-lite relay and ignored; a restart begins a new ICE
+// generation, whose number is the session's ETag.
 
 extension Conductor {
     func trickle(
@@ -48,7 +48,8 @@ extension Conductor {
         return .restarted(fragment: restart.fragment, etag: room.record.participants[index].etag)
     }
 
-    /// The members of an `If-Match` list (RFC 9110 §13.1.1), quotes kept; weak tags stay weak and so match nothing.
+    /// The members of an `If-Match` list (RFC 9110 §13.1.1), quotes kept; weak tags stay weak and so match
+    /// nothing.
     private static func entityTags(in header: String) -> [String] {
         header.utf8.split(separator: UInt8(ascii: ",")).map { part in
             let isSpace: (UInt8) -> Bool = { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }

@@ -1,7 +1,8 @@
 import RTPCore
 
-// Workers come, go and come back. The worker's word counts for media facts, the journal's for decisions (CALLS.md, "When
-// processes die"): a fact without its event becomes the event now, an end that was not carried out is carried out.
+// Workers come, go and come back. The worker's word counts for media facts, the journal's for decisions
+// (CALLS.md, "When processes die"): a fact without its event becomes the event now, an end that was not
+// carried out is carried out.
 
 extension Conductor {
     /// A hello: what the worker holds and kept is compared with what is known here.
@@ -53,8 +54,8 @@ extension Conductor {
         }
     }
 
-    /// The link broke. The worker goes on by itself, and what it tells at its next hello may be that somebody whose time
-    /// has run out here has long been prepared: so those times wait.
+    /// The link broke. The worker goes on by itself, and what it tells at its next hello may be that somebody
+    /// whose time has run out here has long been prepared: so those times wait.
     func detach(_ id: WorkerID) {
         guard let worker = workers[id] else { return }
         worker.isConnected = false
@@ -139,7 +140,9 @@ extension Conductor {
 
     private func restoreEndedRooms() {
         let ended = rooms.values.filter { $0.record.status == .ended }
-        for room in ended.sorted(by: { ($0.record.endedAtMs ?? 0, $0.record.ordinal) < ($1.record.endedAtMs ?? 0, $1.record.ordinal) }) {
+        for room in ended.sorted(by: {
+            ($0.record.endedAtMs ?? 0, $0.record.ordinal) < ($1.record.endedAtMs ?? 0, $1.record.ordinal)
+        }) {
             let ageMs = max(0, wallClockMs - (room.record.endedAtMs ?? 0))
             keepEnded(room, until: now + max(.zero, configuration.retention - .milliseconds(min(ageMs, 1 << 40))))
         }

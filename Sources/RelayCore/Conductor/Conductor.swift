@@ -1,15 +1,16 @@
 import RTPCore
 
-/// Owns every room and participant of the node and decides everything about them: requests, workers' news and timers go in
-/// one at a time, and each gives one `ConductorTurn`. Nothing is suspended between check and change, so of two that cross the
-/// first wins and the other gets a definite answer. It opens nothing, stores nothing and reads no clock; it is confined to
-/// the one thread that calls it.
+/// Owns every room and participant of the node and decides everything about them: requests, workers' news and
+/// timers go in one at a time, and each gives one `ConductorTurn`. Nothing is suspended between check and
+/// change, so of two that cross the first wins and the other gets a definite answer. It opens nothing, stores
+/// nothing and reads no clock; it is confined to the one thread that calls it.
 ///
-/// Contract: `now` never goes back; call `decide(.timer, …)` when `deadline` has come; send a turn's commands at once,
-/// store its events, changed rooms and idempotency keys in one transaction, then give out its replies and events.
+/// Contract: `now` never goes back; call `decide(.timer, …)` when `deadline` has come; send a turn's commands
+/// at once, store its events, changed rooms and idempotency keys in one transaction, then give out its
+/// replies and events.
 public final class Conductor {
-    /// Whether a room id is known to have ended longer ago than the conductor remembers, and how. Asked only when a room is
-    /// created under an id that is not held; the journal answers.
+    /// Whether a room id is known to have ended longer ago than the conductor remembers, and how. Asked only
+    /// when a room is created under an id that is not held; the journal answers.
     public typealias KnownEnded = (RoomID) -> RoomOutcome?
 
     public let configuration: ConductorConfiguration
@@ -64,14 +65,15 @@ public final class Conductor {
         }
     }
 
-    /// When `decide(.timer, …)` is due at the latest. At once before the first decision, which says `node.started`.
+    /// When `decide(.timer, …)` is due at the latest. At once before the first decision, which says
+    /// `node.started`.
     public var deadline: Instant { isStarted ? timers.next : Instant(nanoseconds: 0) }
 
     /// The room to store for a `changedRooms` entry; nil when it is not held.
     public func record(of room: RoomID) -> RoomRecord? { rooms[room]?.record }
 
-    /// One decision. Timers that are due are decided before the input, so that who is first does not hang on when the
-    /// caller gets around to them.
+    /// One decision. Timers that are due are decided before the input, so that who is first does not hang on
+    /// when the caller gets around to them.
     /// - Parameter wallClockMs: milliseconds since the Unix epoch at `now`.
     public func decide(_ input: ConductorInput, now: Instant, wallClockMs: Int64) -> ConductorTurn {
         precondition(now >= self.now, "time went back")
@@ -131,8 +133,8 @@ public final class Conductor {
 /// A room as the conductor holds it.
 final class ConductedRoom {
     var record: RoomRecord
-    /// Its worker is away: what is known here may be older than what the worker knows, so the room's timers wait for its
-    /// hello.
+    /// Its worker is away: what is known here may be older than what the worker knows, so the room's timers
+    /// wait for its hello.
     var isAwaitingWorker = false
     init(_ record: RoomRecord) { self.record = record }
 }

@@ -1,6 +1,7 @@
 import RTPCore
 
-/// The conductor's bounds and times that are the node's, not a room's. Every bound is told in the problem that it causes.
+/// The conductor's bounds and times that are the node's, not a room's. Every bound is told in the problem
+/// that it causes.
 public struct ConductorConfiguration: Hashable, Sendable {
     /// Rooms that have not ended, over the node. More are refused with 503.
     public var roomsPerNode = 10_000
@@ -14,7 +15,8 @@ public struct ConductorConfiguration: Hashable, Sendable {
     public var endedRoomsKept = 20_000
     /// Idempotency keys remembered; beyond it the oldest are forgotten before their time.
     public var idempotencyKeysKept = 10_000
-    /// How long an ended room is told about in full: at least 5 min, since that is how long its participants may look.
+    /// How long an ended room is told about in full: at least 5 min, since that is how long its participants
+    /// may look.
     public var retention = Interval.seconds(3_600)
     /// How long a repeated `Idempotency-Key` gets the same answer.
     public var idempotencyLife = Interval.seconds(24 * 3_600)
@@ -36,8 +38,10 @@ public struct ConductorConfiguration: Hashable, Sendable {
     public static let idempotencyKeyByteLimit = 255
     /// Most rooms in one page of a listing.
     public static let listLimit = 500
-    /// Most rooms that one page of a filtered listing looks at; a page may therefore be short and still have a next one.
+    /// Most rooms that one page of a filtered listing looks at; a page may therefore be short and still have
+    /// a next one.
     static let listScanLimit = 5_000
-    /// Participants who left a room that are remembered by name, so that a repeated leave is answered as the first.
+    /// Participants who left a room that are remembered by name, so that a repeated leave is answered as the
+    /// first.
     static let departedKept = 64
 }

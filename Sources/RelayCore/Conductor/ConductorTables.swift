@@ -1,7 +1,7 @@
 import RTPCore
 
-// Small ordered tables of the conductor: all rooms in the order of their creation, idempotency keys in the order of their
-// coming, and the line that ended rooms and keys wait in to be forgotten.
+// Small ordered tables of the conductor: all rooms in the order of their creation, idempotency keys in the
+// order of their coming, and the line that ended rooms and keys wait in to be forgotten.
 
 /// Rooms by ordinal, for listings. Removed ones leave a gap that is closed when half of the table is gaps.
 struct RoomListing {

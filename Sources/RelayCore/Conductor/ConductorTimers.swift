@@ -20,9 +20,9 @@ enum ConductorTimer: Hashable {
     }
 }
 
-/// All deadlines in one binary heap that also knows where each one lies, so that setting, moving and cancelling are exact:
-/// nothing stale is left behind, and the number of entries is the number of things that are really awaited.
-/// Equal deadlines come out in the order they were set.
+/// All deadlines in one binary heap that also knows where each one lies, so that setting, moving and
+/// cancelling are exact: nothing stale is left behind, and the number of entries is the number of things that
+/// are really awaited. Equal deadlines come out in the order they were set.
 /// - Complexity: O(log n) for every change, O(1) for `next`.
 struct ConductorTimers {
     private struct Entry {

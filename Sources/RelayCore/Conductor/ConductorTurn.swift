@@ -14,16 +14,16 @@ public enum ConductorInput: Sendable {
     case drain
 }
 
-/// What one decision brings about. Commands leave at once; events are stored in one transaction together with the changed
-/// rooms; replies and events go out after the commit.
+/// What one decision brings about. Commands leave at once; events are stored in one transaction together with
+/// the changed rooms; replies and events go out after the commit.
 public struct ConductorTurn: Sendable {
     public var commands: [(worker: WorkerID, command: WorkerCommand)] = []
     public var events: [RelayEvent] = []
     public var replies: [(request: RequestID, reply: ControlReply)] = []
     /// Rooms to store (`Conductor.record(of:)`), each once.
     public var changedRooms: Set<RoomID> = []
-    /// Ended rooms that the conductor no longer holds: their records need not be given back at a restart. Their ids and
-    /// outcomes stay in the journal, which answers `Conductor`'s `knownEnded` with them.
+    /// Ended rooms that the conductor no longer holds: their records need not be given back at a restart.
+    /// Their ids and outcomes stay in the journal, which answers `Conductor`'s `knownEnded` with them.
     public var forgottenRooms: Set<RoomID> = []
     /// Idempotency keys to store in the same transaction; the journal deletes them by age (24 h) by itself.
     public var idempotency: [IdempotencyRecord] = []

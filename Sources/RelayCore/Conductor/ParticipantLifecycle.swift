@@ -1,10 +1,12 @@
-/// A participant's life as a pure value: `connecting` → `prepared` → `joined` → `left`, with the wish to join kept while the
-/// media path comes up. It knows no time, no room and no other participant; the conductor carries out its actions.
+/// A participant's life as a pure value: `connecting` → `prepared` → `joined` → `left`, with the wish to join
+/// kept while the media path comes up. It knows no time, no room and no other participant; the conductor
+/// carries out its actions.
 public struct ParticipantLifecycle: Hashable, Sendable, Codable {
     public private(set) var state: ParticipantState
     /// The gate shall open as soon as keys are in (`state=joined`, or a join asked for while connecting).
     public private(set) var wantsJoin: Bool
-    /// It has been joined, or took a joined one's place by preparing anew: its leave is that of a joined participant.
+    /// It has been joined, or took a joined one's place by preparing anew: its leave is that of a joined
+    /// participant.
     public private(set) var holdsSeat: Bool
     public private(set) var isInterrupted: Bool
 
@@ -111,7 +113,8 @@ public struct ParticipantLifecycle: Hashable, Sendable, Codable {
         _ = leave(reason, nil)
     }
 
-    /// The same user's joined device leaves while this one is on its way to take the call over: the seat passes on.
+    /// The same user's joined device leaves while this one is on its way to take the call over: the seat
+    /// passes on.
     public mutating func inheritSeat() {
         precondition(claimsSeat, "a seat passes to one who does not want it")
         holdsSeat = true

@@ -1,6 +1,6 @@
-/// A room's life as a pure value: what has happened to it goes in, what must follow comes out. It owns the rule "status,
-/// outcome, once" and counts who is in; it knows no participant by name, no time and no worker. The table is `receive`:
-/// one row for each event, read top to bottom.
+/// A room's life as a pure value: what has happened to it goes in, what must follow comes out. It owns the
+/// rule "status, outcome, once" and counts who is in; it knows no participant by name, no time and no worker.
+/// The table is `receive`: one row for each event, read top to bottom.
 public struct RoomLifecycle: Hashable, Sendable, Codable {
     public let kind: RoomKind
     public private(set) var status: RoomStatus
@@ -41,7 +41,8 @@ public struct RoomLifecycle: Hashable, Sendable, Codable {
         case start
         /// Everybody leaves as `node-lost`; the room stays, and its clients prepare again elsewhere.
         case evacuate
-        /// The room is over. `others`: why those who are still in leave. `reason`: what the room's view and event say.
+        /// The room is over. `others`: why those who are still in leave. `reason`: what the room's view and
+        /// event say.
         case end(RoomOutcome, others: LeaveReason, reason: String)
     }
 
@@ -83,8 +84,8 @@ public struct RoomLifecycle: Hashable, Sendable, Codable {
         }
     }
 
-    /// What a peer room comes to when one that held a joined seat leaves for `reason`; nil where the room goes on, because
-    /// the user is still in it with another device.
+    /// What a peer room comes to when one that held a joined seat leaves for `reason`; nil where the room
+    /// goes on, because the user is still in it with another device.
     static func outcome(ofFinalLeave reason: LeaveReason) -> RoomOutcome? {
         switch reason {
         case .hangup, .peerLeft, .kicked, .declined, .cancelled, .idle, .expired, .roomEnded: .ended

@@ -1,7 +1,7 @@
 import RTPCore
 
-/// All that is known of a room, as the journal keeps it: a restarted conductor goes on from it. Deadlines are instants of
-/// the boot clock, so they hold for every process of one boot.
+/// All that is known of a room, as the journal keeps it: a restarted conductor goes on from it. Deadlines are
+/// instants of the boot clock, so they hold for every process of one boot.
 public struct RoomRecord: Hashable, Sendable, Codable {
     public let id: RoomID
     public let handle: RoomHandle
@@ -14,7 +14,8 @@ public struct RoomRecord: Hashable, Sendable, Codable {
     public let createdAtMs: Int64
     public internal(set) var startedAtMs: Int64?
     public internal(set) var endedAtMs: Int64?
-    /// Peer: both users joined for the first time; group: the first one. The call's duration counts from here.
+    /// Peer: both users joined for the first time; group: the first one. The call's duration counts from
+    /// here.
     public internal(set) var talkingSince: Instant?
     public internal(set) var talkingSinceMs: Int64?
     /// The `roomSeq` of its next event; the first is 1.

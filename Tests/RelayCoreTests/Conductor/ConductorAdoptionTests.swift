@@ -211,7 +211,8 @@ struct ConductorAdoptionTests {
         harness.connect(
             worker,
             transports: [
-                harness.snapshot(alice, in: room, .joined, isInterrupted: true), harness.snapshot(bob, in: room, .joined),
+                harness.snapshot(alice, in: room, .joined, isInterrupted: true),
+                harness.snapshot(bob, in: room, .joined),
             ])
         #expect(harness.lines == ["participant.interrupted alice"])
     }

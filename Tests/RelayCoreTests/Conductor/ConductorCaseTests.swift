@@ -5,7 +5,9 @@ import Testing
 /// The cases from the field that concern this layer, by their names in `Tests/Fixtures/cases`.
 @Suite("Conductor: cases")
 struct ConductorCaseTests {
-    @Test("X08 control restarts during a call: node.started with a new epoch comes first, the call goes on, no event is invented")
+    @Test(
+        "X08 control restarts during a call: node.started with a new epoch comes first, the call goes on, no event is invented"
+    )
     func x08ControlRestarts() {
         let harness = ConductorHarness()
         let room = harness.createRoom()
@@ -54,7 +56,9 @@ struct ConductorCaseTests {
         case delete, closeNotify, lost, kick
     }
 
-    @Test("X10 whichever way one side of a peer call goes, the other is ended in the same decision and its transport removed", arguments: Exit.allCases)
+    @Test(
+        "X10 whichever way one side of a peer call goes, the other is ended in the same decision and its transport removed",
+        arguments: Exit.allCases)
     func x10PeerCallEndsForBoth(_ exit: Exit) {
         let harness = ConductorHarness()
         let room = harness.createRoom()
@@ -151,7 +155,9 @@ struct ConductorCaseTests {
         case replaced, takeover, emptyRoom, maxDuration, endOthers
     }
 
-    @Test("O02 each way to end, 120 times: rooms, sessions, timers and transports are back at the baseline", arguments: Path.allCases)
+    @Test(
+        "O02 each way to end, 120 times: rooms, sessions, timers and transports are back at the baseline",
+        arguments: Path.allCases)
     func o02NothingIsLeft(_ path: Path) {
         var configuration = ConductorConfiguration()
         configuration.endedRoomsKept = 10

@@ -46,10 +46,12 @@ struct ConductorEndingTests {
         #expect(harness.closing(room)?.value("durationMs") == .integer(0))
     }
 
-    @Test("an ending transport of a joined participant ends the peer room", arguments: [
-        (TransportEnd.closed, "hangup", RoomOutcome.ended), (.lost, "lost", .lost),
-        (.peerLeft, "peer-left", .ended),
-    ])
+    @Test(
+        "an ending transport of a joined participant ends the peer room",
+        arguments: [
+            (TransportEnd.closed, "hangup", RoomOutcome.ended), (.lost, "lost", .lost),
+            (.peerLeft, "peer-left", .ended),
+        ])
     func transportEnds(_ end: TransportEnd, _ reason: String, _ outcome: RoomOutcome) {
         let (harness, room, alice, bob) = call()
         harness.ended(bob, end)
@@ -59,10 +61,12 @@ struct ConductorEndingTests {
         #expect(harness.lastTurn.commands.map(\.command) == [.remove(alice.handle)])
     }
 
-    @Test("a transport that fails before it is up leaves as failed with the detail, and the room stays", arguments: [
-        (TransportEnd.fingerprintMismatch, "fingerprint"), (.noSRTPProfile, "no-srtp-profile"),
-        (.handshakeFailed, "dtls"),
-    ])
+    @Test(
+        "a transport that fails before it is up leaves as failed with the detail, and the room stays",
+        arguments: [
+            (TransportEnd.fingerprintMismatch, "fingerprint"), (.noSRTPProfile, "no-srtp-profile"),
+            (.handshakeFailed, "dtls"),
+        ])
     func transportFails(_ end: TransportEnd, _ detail: String) {
         let harness = ConductorHarness()
         let room = harness.createRoom()

@@ -2,8 +2,9 @@ import RTPCore
 import RelayCore
 import Testing
 
-/// A conductor with a clock and workers of straw. Every turn is held to what must always be true: gapless numbers, one
-/// `room.closed` a room, invariants, and workers that hold exactly the transports of those who are in.
+/// A conductor with a clock and workers of straw. Every turn is held to what must always be true: gapless
+/// numbers, one `room.closed` a room, invariants, and workers that hold exactly the transports of those who
+/// are in.
 final class ConductorHarness {
     private(set) var conductor: Conductor
     var now = Instant(nanoseconds: 1_000_000_000_000)
@@ -45,7 +46,8 @@ final class ConductorHarness {
     func restart(isSameBoot: Bool = true, knownEnded: @escaping (RoomID) -> RoomOutcome? = { _ in nil }) {
         restartCount += 1
         conductor = Conductor(
-            configuration: configuration, random: .seeded(seed + 1_000 * restartCount), restoring: Array(journal.values),
+            configuration: configuration, random: .seeded(seed + 1_000 * restartCount),
+            restoring: Array(journal.values),
             idempotency: keys, nextSeq: UInt64(events.count) + 1, isSameBoot: isSameBoot, knownEnded: knownEnded)
         if !isSameBoot { held = [:] }
     }
@@ -153,7 +155,8 @@ final class ConductorHarness {
             .prepare(room, state: state, offer: conductorOffer(ufrag: ufrag ?? nextUfrag())))
         guard case .prepared(let id, _, _, _) = reply, let participant = participant(id, in: room) else {
             Issue.record("\(uid) could not prepare: \(reply)")
-            return HarnessParticipant(id: ParticipantID("none")!, handle: ParticipantHandle(0), uid: uid, device: device)
+            return HarnessParticipant(
+                id: ParticipantID("none")!, handle: ParticipantHandle(0), uid: uid, device: device)
         }
         return participant
     }

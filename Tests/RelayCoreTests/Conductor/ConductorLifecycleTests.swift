@@ -140,7 +140,8 @@ struct ParticipantLifecycleTests {
     typealias Action = ParticipantLifecycle.Action
     typealias Event = ParticipantLifecycle.Event
 
-    /// Columns: connecting, connecting and wanted, prepared, prepared and wanted, joined. `left` answers nothing to all.
+    /// Columns: connecting, connecting and wanted, prepared, prepared and wanted, joined. `left` answers
+    /// nothing to all.
     static let table: [(Event, [Action])] = [
         (.keysInstalled, [.becomePrepared, .becomePrepared, .nothing, .nothing, .nothing]),
         (

@@ -2,9 +2,9 @@ import RTPCore
 import RelayCore
 import Testing
 
-/// Random inputs against a straw worker, from one seed. The harness checks after each decision: invariants, gapless
-/// numbers, nothing after `room.closed`. Here: participants' lives as their events tell them, one joined place a user, and
-/// workers that hold exactly who is in.
+/// Random inputs against a straw worker, from one seed. The harness checks after each decision: invariants,
+/// gapless numbers, nothing after `room.closed`. Here: participants' lives as their events tell them, one
+/// joined place a user, and workers that hold exactly who is in.
 @Suite("Conductor: model")
 struct ConductorModelTests {
     @Test("ten thousand random inputs keep every promise", arguments: [1, 2, 3])
@@ -162,7 +162,9 @@ private struct RandomWalk {
 
     /// The link of a worker breaks and comes back; some of its transports got lost meanwhile.
     private mutating func reconnect() {
-        guard let worker = pick(harness.held.keys.sorted { ($0.index, $0.epoch) < ($1.index, $1.epoch) }) else { return }
+        guard let worker = pick(harness.held.keys.sorted { ($0.index, $0.epoch) < ($1.index, $1.epoch) }) else {
+            return
+        }
         if draw(2) == 0 {
             harness.decide(.workerDetached(worker))
             harness.advance(.milliseconds(Int64(draw(5_000))))

@@ -25,9 +25,11 @@ struct ConductorNewsTests {
         #expect(harness.record(room)?.participants.first?.preparedAtMs == harness.wallClockMs - 250)
     }
 
-    @Test("news from the future or from before the boot are taken as now or then, without a trap", arguments: [
-        Instant.distantFuture, Instant(nanoseconds: .min), Instant(nanoseconds: .max),
-    ])
+    @Test(
+        "news from the future or from before the boot are taken as now or then, without a trap",
+        arguments: [
+            Instant.distantFuture, Instant(nanoseconds: .min), Instant(nanoseconds: .max),
+        ])
     func absurdTimes(_ time: Instant) {
         let harness = ConductorHarness()
         let room = harness.createRoom()

@@ -55,7 +55,8 @@ struct ConductorPrepareTests {
         let participant = harness.prepare("alice", in: room, ufrag: "same")
         guard case .prepared(_, let answer, _, _) = harness.lastTurn.replies.first?.reply else { return }
         let again = harness.request(
-            ConductorHarness.token("alice", room), .prepare(room, state: .prepared, offer: conductorOffer(ufrag: "same")))
+            ConductorHarness.token("alice", room),
+            .prepare(room, state: .prepared, offer: conductorOffer(ufrag: "same")))
         #expect(again == .prepared(participant.id, answer: answer, etag: "1", isNew: false))
         #expect(harness.lastTurn.commands.isEmpty)
         #expect(harness.lastTurn.events.isEmpty)

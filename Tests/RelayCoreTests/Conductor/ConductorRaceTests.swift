@@ -20,7 +20,9 @@ struct ConductorRaceTests {
         #expect(harness.leaveReason(bob) == "peer-left")
     }
 
-    @Test("a leave crossing the close_notify of the same client is told once, whichever comes first", arguments: [true, false])
+    @Test(
+        "a leave crossing the close_notify of the same client is told once, whichever comes first",
+        arguments: [true, false])
     func leaveAndClose(_ leaveFirst: Bool) {
         let harness = ConductorHarness()
         let room = harness.createRoom()
@@ -69,7 +71,9 @@ struct ConductorRaceTests {
         }
     }
 
-    @Test("keys a millisecond before the connecting expiry count, at the deadline they are late", arguments: [true, false])
+    @Test(
+        "keys a millisecond before the connecting expiry count, at the deadline they are late",
+        arguments: [true, false])
     func keysAndExpiry(_ before: Bool) {
         let harness = ConductorHarness()
         let room = harness.createRoom()
@@ -83,7 +87,9 @@ struct ConductorRaceTests {
         }
     }
 
-    @Test("a prepare a millisecond before the empty room's end keeps it, at the deadline it is 410", arguments: [true, false])
+    @Test(
+        "a prepare a millisecond before the empty room's end keeps it, at the deadline it is 410",
+        arguments: [true, false])
     func prepareAndEmptyRoom(_ before: Bool) {
         let harness = ConductorHarness()
         let room = harness.createRoom()
@@ -303,16 +309,19 @@ struct ConductorTrickleTests {
         #expect(harness.lastTurn.changedRooms == [room])
     }
 
-    @Test("a trickle with the current ETag is 204 and changes nothing", arguments: ["\"1\"", "\"0\", \"1\"", " \"1\" "])
+    @Test(
+        "a trickle with the current ETag is 204 and changes nothing", arguments: ["\"1\"", "\"0\", \"1\"", " \"1\" "])
     func trickle(_ ifMatch: String) {
         let (harness, room, alice) = session()
         #expect(patch(harness, room, alice, ifMatch, fragment(ufrag: "first")) == .trickleIgnored)
         #expect(harness.lastTurn.commands.isEmpty && harness.lastTurn.changedRooms.isEmpty)
     }
 
-    @Test("without If-Match it is 428, with a stale, weak or bare one 412", arguments: [
-        (nil as String?, 428), ("\"0\"", 412), ("W/\"1\"", 412), ("1", 412), ("", 412),
-    ])
+    @Test(
+        "without If-Match it is 428, with a stale, weak or bare one 412",
+        arguments: [
+            (nil as String?, 428), ("\"0\"", 412), ("W/\"1\"", 412), ("1", 412), ("", 412),
+        ])
     func preconditions(_ ifMatch: String?, _ status: Int) {
         let (harness, room, alice) = session()
         #expect(patch(harness, room, alice, ifMatch, fragment(ufrag: "first")).problem?.status == status)
@@ -353,7 +362,8 @@ struct ConductorTrickleTests {
         let (harness, room, alice) = session()
         _ = patch(harness, room, alice, "*", fragment(ufrag: "second"))
         let reply = harness.request(
-            ConductorHarness.token("alice", room), .prepare(room, state: .prepared, offer: conductorOffer(ufrag: "first")))
+            ConductorHarness.token("alice", room),
+            .prepare(room, state: .prepared, offer: conductorOffer(ufrag: "first")))
         guard case .prepared(alice.id, _, "2", false) = reply else {
             Issue.record("\(reply)")
             return
