@@ -75,17 +75,12 @@ final class CommandMailbox: Sendable {
         _ = lio_eventfd_signal(descriptor)
     }
 
-    /// The loop is awake: posts need no signal until `take`.
-    func noteAwake() {
-        state.withLock { $0.isSignalled = true }
-    }
-
-    /// Takes all commands. Posts after it signal again.
-    func take() -> Batch {
+    /// Takes all commands. Posts after it signal again, unless the loop stays awake and will take once more.
+    func take(staysAwake: Bool) -> Batch {
         state.withLock { state in
             let batch = state.batch
             state.batch = Batch()
-            state.isSignalled = false
+            state.isSignalled = staysAwake
             return batch
         }
     }

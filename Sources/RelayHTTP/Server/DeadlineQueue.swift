@@ -1,39 +1,46 @@
 /// Names a connection for as long as it lives: a slot and how often the slot was used. Also what epoll hands back, so a
 /// stale event of a closed connection never reaches the next one with the same number.
-struct ConnectionKey: Hashable, Sendable {
-    var slot: UInt32
-    var generation: UInt32
+package struct ConnectionKey: Hashable, Sendable {
+    package var slot: UInt32
+    package var generation: UInt32
 
-    init(slot: UInt32, generation: UInt32) {
+    package init(slot: UInt32, generation: UInt32) {
         self.slot = slot
         self.generation = generation
     }
 
-    init(rawValue: UInt64) {
+    package init(rawValue: UInt64) {
         slot = UInt32(truncatingIfNeeded: rawValue)
         generation = UInt32(truncatingIfNeeded: rawValue >> 32)
     }
 
-    var rawValue: UInt64 { UInt64(generation) << 32 | UInt64(slot) }
+    package var rawValue: UInt64 { UInt64(generation) << 32 | UInt64(slot) }
 }
 
 /// A binary heap of wake-ups. Entries are hints: a connection keeps its true deadline itself, and an entry that comes too
 /// early is put back, so moving a deadline later costs nothing.
-struct DeadlineQueue {
-    struct Entry {
+package struct DeadlineQueue {
+    package struct Entry {
         /// Nanoseconds of the monotonic clock.
-        var time: UInt64
-        var key: ConnectionKey
+        package var time: UInt64
+        package var key: ConnectionKey
+
+        package init(time: UInt64, key: ConnectionKey) {
+            self.time = time
+            self.key = key
+        }
     }
+
+    package init() {}
 
     private var heap: [Entry] = []
 
-    var count: Int { heap.count }
+    package var count: Int { heap.count }
 
     /// The earliest entry's time.
-    var first: UInt64? { heap.first?.time }
+    package var first: UInt64? { heap.first?.time }
 
-    mutating func insert(_ entry: Entry) {
+    package mutating func insert(_ entry: Entry) {
         heap.append(entry)
         var child = heap.count - 1
         while child > 0 {
@@ -45,7 +52,7 @@ struct DeadlineQueue {
     }
 
     /// Takes the earliest entry when its time has come.
-    mutating func take(until now: UInt64) -> Entry? {
+    package mutating func take(until now: UInt64) -> Entry? {
         guard let first = heap.first, first.time <= now else { return nil }
         let last = heap.removeLast()
         guard !heap.isEmpty else { return first }
@@ -61,5 +68,5 @@ struct DeadlineQueue {
         }
     }
 
-    mutating func removeAll() { heap.removeAll() }
+    package mutating func removeAll() { heap.removeAll() }
 }

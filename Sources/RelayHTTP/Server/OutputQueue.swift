@@ -1,30 +1,32 @@
 /// Bytes that wait for a reader, in the pieces they were given: a broadcast's bytes are shared by all queues they are in.
 ///
 /// Each piece is charged 32 bytes beyond its own, so that a flood of tiny pieces meets the same bound.
-struct OutputQueue {
-    static let pieceByteCount = 32
+package struct OutputQueue {
+    package static let pieceByteCount = 32
 
     private var pieces: [[UInt8]] = []
     private var firstPiece = 0
     private var firstByte = 0
     /// What the queue is charged, bytes.
-    private(set) var byteCount = 0
+    package private(set) var byteCount = 0
 
-    var isEmpty: Bool { firstPiece == pieces.count }
+    package init() {}
 
-    mutating func append(_ bytes: [UInt8]) {
+    package var isEmpty: Bool { firstPiece == pieces.count }
+
+    package mutating func append(_ bytes: [UInt8]) {
         guard !bytes.isEmpty else { return }
         pieces.append(bytes)
         byteCount += bytes.count + Self.pieceByteCount
     }
 
     /// The bytes to send next. Precondition: not empty.
-    func withFirst<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+    package func withFirst<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         pieces[firstPiece].withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[firstByte...])) }
     }
 
     /// Forgets bytes that were sent from the first piece.
-    mutating func removeFirst(_ count: Int) {
+    package mutating func removeFirst(_ count: Int) {
         firstByte += count
         byteCount -= count
         precondition(firstByte <= pieces[firstPiece].count, "more was sent than there is")

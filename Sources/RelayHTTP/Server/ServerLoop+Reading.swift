@@ -6,7 +6,10 @@ extension ServerLoop {
     /// One wake of a connection: at most one read.
     func receive(_ events: UInt32, for connection: Connection) {
         let isReadable = events & (EPOLLIN.rawValue | EPOLLHUP.rawValue) != 0
-        if events & EPOLLERR.rawValue != 0 { return drop(connection) }
+        if events & EPOLLERR.rawValue != 0 {
+            if connection.isHandshaking { counters.tlsFailures += 1 }
+            return drop(connection)
+        }
         if connection.isHandshaking { return handshake(connection) }
         switch connection.mode {
         case .events where events & (EPOLLRDHUP.rawValue | EPOLLHUP.rawValue) != 0:

@@ -94,7 +94,7 @@ final class ServerLoop {
         shared.state.withLock { $0.thread = pthread_self() }
         control(EPOLL_CTL_ADD, signal, EPOLLIN.rawValue, ConnectionKey(slot: Self.signalSlot, generation: 0))
         for index in listeners.indices { watchListener(index, EPOLL_CTL_ADD, EPOLLIN.rawValue) }
-        applyCommands()
+        applyCommands(staysAwake: false)
         while !isStopping || counters.openConnections > 0 { turn() }
         precondition(listeners.isEmpty, "listeners outlive no stop")
         publishCounters()
@@ -106,7 +106,8 @@ final class ServerLoop {
     private func turn() {
         let count = epoll_wait(epoll, events, Int32(Self.eventCount), waitMs())
         now = Self.monotonicTime()
-        shared.mailbox.noteAwake()
+        // Before the events: what was asked before a client came holds for that client.
+        applyCommands(staysAwake: true)
         for index in 0..<max(0, Int(count)) {
             let event = events[index]
             receive(event.events, for: ConnectionKey(rawValue: event.data.u64))
@@ -115,7 +116,7 @@ final class ServerLoop {
         resumed.removeAll(keepingCapacity: true)
         for key in keys { if let connection = connection(key) { read(connection) } }
         passDeadlines()
-        applyCommands()
+        applyCommands(staysAwake: false)
         publishCounters()
     }
 
@@ -135,8 +136,8 @@ final class ServerLoop {
         return connections[Int(key.slot)]
     }
 
-    private func applyCommands() {
-        let batch = shared.mailbox.take()
+    private func applyCommands(staysAwake: Bool) {
+        let batch = shared.mailbox.take(staysAwake: staysAwake)
         for command in batch.commands { apply(command) }
         if batch.isFull { closeAllStreams() }
     }
