@@ -96,9 +96,11 @@ extension TestServer {
             }, application: application)
     }
 
-    func connectTLS(_ context: ClientContext, protocols: [UInt8]? = nil) throws -> RawClient {
-        let client = try connect()
-        try client.startTLS(context.pointer, protocols: protocols)
+    func connectTLS(
+        _ context: ClientContext, protocols: [UInt8]? = nil, receiveBufferByteCount: Int32? = nil
+    ) throws -> RawClient {
+        let client = try connect(receiveBufferByteCount: receiveBufferByteCount)
+        try withExtendedLifetime(context) { try client.startTLS(context.pointer, protocols: protocols) }
         return client
     }
 }
