@@ -1,0 +1,194 @@
+import CLinuxIO
+import Glibc
+import RTPCore
+import RelayCore
+
+/// The worker's media loop: sockets, engine, handshaker and link around one poller, in turns of bounded work. Every receive
+/// batch is answered before the next one is read; nothing here ever waits except in the poller. Decides nothing about a
+/// packet or a room. Confined to the thread that makes and runs it.
+final class MediaLoop {
+    /// Receive batches of 64 per turn and socket before link, handshaker and timers get their turn.
+    private static let batchesPerTurn = 4
+    private static let countersInterval = Interval.seconds(2)
+    /// Tokens; the sockets have 0 and up.
+    private static let linkToken: UInt64 = 100
+    private static let handshakerToken: UInt64 = 101
+    private static let signalToken: UInt64 = 102
+
+    private let worker: WorkerID
+    private let endpoint: WorkerEndpoint
+    private let engine: MediaEngine
+    private let sockets: [UDPSocket]
+    private let reader: DatagramReader
+    private let writer: DatagramWriter
+    private let poller: Poller
+    private let handshaker: HandshakerThread
+    private let link: LinkClient
+    private let signals: Int32
+    private let log: WorkerLog
+    private var gather: GatherPolicy
+    private var countersDue: Instant
+    private var handshakeResults: [HandshakeResult] = []
+    private var isShuttingDown = false
+    private var loggedErrors = LoggedErrors()
+
+    init(
+        options: WorkerOptions, worker: WorkerID, endpoint: WorkerEndpoint, engine: MediaEngine, sockets: [UDPSocket],
+        handshaker: HandshakerThread, signals: Int32, log: WorkerLog
+    ) throws(SystemError) {
+        let now = MonotonicClock.now()
+        self.worker = worker
+        self.endpoint = endpoint
+        self.engine = engine
+        self.sockets = sockets
+        self.handshaker = handshaker
+        self.signals = signals
+        self.log = log
+        let table = LocalAddressTable(sockets: sockets)
+        reader = DatagramReader(sockets: sockets, table: table)
+        writer = DatagramWriter(sockets: sockets, table: table, usesSegmentation: true)
+        poller = try Poller()
+        link = LinkClient(path: options.linkPath, poller: poller, token: Self.linkToken, now: now)
+        gather = GatherPolicy(mode: options.gather, now: now, cpu: Self.threadCPU())
+        countersDue = now + Self.countersInterval
+        engine.isAlone = true
+        for (index, socket) in sockets.enumerated() {
+            try poller.add(socket.descriptor, token: UInt64(index), for: .reading)
+        }
+        try poller.add(handshaker.resultDescriptor, token: Self.handshakerToken, for: .reading)
+        try poller.add(signals, token: Self.signalToken, for: .reading)
+    }
+
+    /// Runs until control or a signal says to stop, or nobody has wanted the worker for five minutes.
+    func run() {
+        while !isShuttingDown { turn() }
+        finish()
+    }
+
+    private func turn() {
+        let deadline = min(engine.deadline, link.deadline, countersDue)
+        let count = poller.wait(until: deadline, now: MonotonicClock.now())
+        var now = MonotonicClock.now()
+        var readySockets: UInt32 = 0
+        for index in 0..<count {
+            let event = poller.event(at: index)
+            switch event.token {
+            case Self.linkToken: receiveCommands(event, now: now)
+            case Self.handshakerToken: receiveHandshakes(now: now)
+            case Self.signalToken: receiveSignal()
+            default: readySockets |= 1 << UInt32(event.token)
+            }
+        }
+        if readySockets != 0 {
+            if gather.isGathering { waitForMore() }
+            let packets = receiveDatagrams(readySockets)
+            now = MonotonicClock.now()
+            gather.note(packets: packets, now: now, cpu: Self.threadCPU)
+        }
+        if engine.deadline <= now {
+            engine.advance(to: now)
+            passOn(now: now)
+        }
+        keepLink(now: now)
+    }
+
+    // MARK: - Datagrams
+
+    /// Reads the ready sockets in turn, a batch each, until they are empty or the turn's share is used up. The poller shows
+    /// what is left at once.
+    private func receiveDatagrams(_ readySockets: UInt32) -> Int {
+        var ready = readySockets
+        var packets = 0
+        for _ in 0..<Self.batchesPerTurn where ready != 0 {
+            for socket in 0..<sockets.count where ready & 1 << UInt32(socket) != 0 {
+                let now = MonotonicClock.now()
+                let count = reader.receive(from: socket) { datagram in
+                    if engine.needsFlush { writer.send(engine.transmit) }
+                    engine.receive(
+                        datagram.bytes, count: datagram.byteCount, from: datagram.peer, local: datagram.local, now: now)
+                }
+                passOn(now: now)
+                packets += count
+                if count < DatagramReader.slotCount { ready &= ~(1 << UInt32(socket)) }
+            }
+        }
+        return packets
+    }
+
+    /// Sends what the engine made, and gives its requests and news on.
+    private func passOn(now: Instant) {
+        if engine.transmit.count > 0 { writer.send(engine.transmit) }
+        handshaker.post(engine.takeHandshakeRequests())
+        let news = engine.takeNews()
+        if !news.isEmpty { link.tell(news, now: now) }
+    }
+
+    private func waitForMore() {
+        var time = timespec(tv_sec: 0, tv_nsec: Int(GatherPolicy.wait.nanoseconds))
+        nanosleep(&time, nil)
+    }
+
+    // MARK: - Handshaker, link, signals
+
+    private func receiveHandshakes(now: Instant) {
+        handshaker.takeResults(into: &handshakeResults)
+        for result in handshakeResults {
+            if engine.needsFlush { writer.send(engine.transmit) }
+            engine.receive(result, now: now)
+        }
+        // Results hold keys: they are not kept until the next batch.
+        handshakeResults.removeAll(keepingCapacity: true)
+        passOn(now: now)
+    }
+
+    private func receiveCommands(_ event: Poller.Event, now: Instant) {
+        for command in link.receive(event, now: now) {
+            if command == .shutDown {
+                isShuttingDown = true
+                continue
+            }
+            if engine.needsFlush { writer.send(engine.transmit) }
+            engine.apply(command, now: now)
+        }
+        passOn(now: now)
+    }
+
+    private func receiveSignal() {
+        if Syscall.required("signalfd", { lio_signalfd_take(signals) }) > 0 { isShuttingDown = true }
+    }
+
+    private func keepLink(now: Instant) {
+        link.advance(to: now) { news in hello(with: news) }
+        engine.isAlone = link.isAlone
+        if link.hasBeenGivenUp(now: now) {
+            log.line("nobody has adopted this worker for 5 minutes: it ends its rooms")
+            isShuttingDown = true
+        }
+        guard countersDue <= now else { return }
+        countersDue = now + Self.countersInterval
+        link.tell(
+            WorkerCounter.all(
+                engine: engine.counters, reader: reader, writer: writer, handshakes: handshaker.counters,
+                refusedPosts: handshaker.refusedCount, keptNews: link.keptNewsCount,
+                droppedNews: link.droppedNewsCount, transports: engine.transportCount),
+            now: now)
+        for text in loggedErrors.lines(for: writer.errors, now: now) { log.line(text) }
+    }
+
+    private func hello(with news: [WorkerNews]) -> WorkerHello {
+        WorkerHello(
+            worker: worker, processID: getpid(), endpoint: endpoint, transports: engine.snapshot(), news: news)
+    }
+
+    /// Says goodbye to every client: the handshaker makes the close_notify records, the engine knows where they go.
+    private func finish() {
+        let now = MonotonicClock.now()
+        engine.apply(.shutDown, now: now)
+        passOn(now: now)
+        handshaker.stop()
+        receiveHandshakes(now: now)
+        log.line("ended")
+    }
+
+    private static func threadCPU() -> Interval { .nanoseconds(lio_thread_cpu_ns()) }
+}
