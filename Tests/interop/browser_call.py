@@ -1,0 +1,120 @@
+"""Calls between browsers on the demo page, and between a browser and wrtc."""
+import asyncio
+import os
+import pathlib
+import time
+
+from browser import Page, Reports, chromium, firefox
+from relay import ROOT, Relay, check, check_end, check_order
+
+SECONDS = 10
+
+
+def check_report(report, seconds, name, frames=100, lost=0):
+    """What a page must have seen of a good call."""
+    figures = report["figures"]
+    check(report["error"] is None, f"{name}: {report['error']}; problems {report['problems']}, {report['shown']}")
+    check(figures is not None, f"{name}: there are no figures")
+    check(figures["framesDecoded"] > frames, f"{name} decoded {figures['framesDecoded']} frames: {figures}")
+    check(figures["audioPacketsReceived"] > seconds * 50 * 0.8, f"{name} received too little audio: {figures}")
+    check(figures["totalAudioEnergy"] > 0, f"{name} heard silence: {figures}")
+    packets_lost = figures["audioPacketsLost"] + figures["videoPacketsLost"]
+    check(packets_lost <= lost, f"{name} lost {packets_lost} packets: {figures}")
+    if figures["srtpCipher"] is not None:  # Firefox does not say.
+        check("AEAD_AES_128_GCM" in figures["srtpCipher"], f"{name}: SRTP profile {figures['srtpCipher']}")
+    before = report["beforeJoin"]
+    check(
+        before["audioPacketsReceived"] == before["videoPacketsReceived"] == 0,
+        f"{name} received media before it joined: {before}")
+    states = [state["state"] for state in report["states"] if state["uid"] == name]
+    check(states == ["connecting", "prepared", "joined", "left"], f"{name} went through {states}")
+
+
+def check_ends(relay, room, leaver, other):
+    """Both pages and the log tell the same end."""
+    check(leaver["end"]["reason"] == "hangup" and leaver["end"]["outcome"] == "ended", f"{leaver['end']}")
+    check(leaver["shown"]["headline"] == "You hung up.", f"the leaver reads: {leaver['shown']}")
+    check(other["end"]["reason"] == "peer-left" and other["end"]["outcome"] == "ended", f"{other['end']}")
+    check(other["shown"]["headline"] == f"{leaver['name']} hung up.", f"the other reads: {other['shown']}")
+    check_order(relay.events())
+    check_end(relay.events(room=room), leaver["name"], other["name"])
+
+
+def summary(reports):
+    return "; ".join(
+        f"{report['name']}: {report['figures']['framesDecoded']} frames, "
+        f"{report['figures']['audioPacketsReceived']} audio packets, "
+        f"connected {report['timings'].get('connected', 0) - report['timings'].get('posted', 0)} ms after the offer"
+        for report in reports)
+
+
+def chromium_chromium():
+    """Two tabs: prepare, join, talk 10 s, hang up; a picture of it on the way."""
+    with Relay() as relay:
+        reports = Reports()
+        addresses = [
+            reports.page(relay, "try", "Ada", SECONDS, leave=True), reports.page(relay, "try", "Grace", SECONDS)]
+        with chromium(*addresses):
+            page = Page("name=Ada")
+            page.until("document.body.dataset.phase === 'joined' && document.getElementById('rate-in').textContent !== '–'",
+                       40, "call with figures")
+            time.sleep(3)
+            target = os.environ.get("CALL_PICTURE") or ROOT / "bench/out/call.png"
+            page.picture(target)
+            shown = page.evaluate(
+                "['rtt','loss-in','rate-in','rate-out','picture-in'].map(id => document.getElementById(id).textContent)")
+            check(all(text and text != "–" for text in shown), f"the page shows the figures {shown}")
+            check(pathlib.Path(target).stat().st_size > 20_000, "the picture of the page is empty")
+            page.close()
+            first, second = reports.wait(["Ada", "Grace"], 60)
+        reports.stop()
+        check_report(first, SECONDS, "Ada")
+        check_report(second, SECONDS, "Grace")
+        check_ends(relay, first["room"], first, second)
+        return summary([first, second]) + f"; shown {' · '.join(shown)}"
+
+
+def chromium_firefox():
+    """Firefox pairs no loopback candidates: media is on the namespace's address, the page on loopback (a secure context)."""
+    with Relay(media="10.99.0.1:40000") as relay:
+        reports = Reports()
+        with firefox(reports.page(relay, "try", "Ada", SECONDS, leave=True)):
+            with chromium(reports.page(relay, "try", "Grace", SECONDS)):
+                first, second = reports.wait(["Ada", "Grace"], 100)
+        reports.stop()
+        check_report(first, SECONDS, "Ada")
+        check_report(second, SECONDS, "Grace")
+        check_ends(relay, first["room"], first, second)
+        return summary([first, second])
+
+
+async def browser_and_wrtc(relay, reports):
+    from wrtc_client import WrtcClient
+
+    session = await asyncio.to_thread(relay.demo_session, "try", "wren")
+    room = session["room"]
+    client = WrtcClient(relay, room, "wren", session["token"], warm=False)
+    await client.prepare()
+    with chromium(reports.page(relay, "try", "Ada", SECONDS, leave=True)):
+        await asyncio.to_thread(relay.await_event, "participant.joined", room, 60, uid="Ada")
+        check((await client.totals())["audioPackets"] == 0, "wrtc received media before it joined")
+        await client.join()
+        await client.until(lambda totals: totals["framesDecoded"] > 100, 30, "100 frames")
+        totals = await client.totals()
+        (report,) = await asyncio.to_thread(reports.wait, ["Ada"], 60)
+    check(totals["lost"] == 0, f"wrtc lost packets: {totals}")
+    check(totals["audioPackets"] > 100 and totals["audioEnergy"] > 0, f"wrtc heard nothing: {totals}")
+    await client.close()
+    return report, totals
+
+
+def chromium_wrtc():
+    with Relay() as relay:
+        reports = Reports()
+        report, totals = asyncio.run(browser_and_wrtc(relay, reports))
+        reports.stop()
+        check_report(report, SECONDS, "Ada")
+        check(report["shown"]["headline"] == "You hung up.", f"the page reads {report['shown']}")
+        check_order(relay.events())
+        check_end(relay.events(room=report["room"]), "Ada", "wren")
+        return summary([report]) + f"; wrtc: {totals['framesDecoded']} frames"

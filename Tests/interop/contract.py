@@ -1,0 +1,98 @@
+"""Holds the running relay to docs/openapi.yaml: paths, methods, and the form of what it answers. No client needed."""
+import json
+import re
+
+from relay import ROOT, Relay, check, participant
+
+SCHEMAS = {}
+
+
+def conform(value, schema, where):
+    """The part of JSON Schema that the contract uses."""
+    if "$ref" in schema:
+        return conform(value, SCHEMAS[schema["$ref"].rsplit("/", 1)[1]], where)
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
+    kind = schema.get("type")
+    if kind:
+        check(isinstance(value, kinds[kind]), f"{where} is {value!r}, not {kind}")
+        check(kind == "boolean" or not isinstance(value, bool), f"{where} is a boolean, not {kind}")
+    if "enum" in schema:
+        check(value in schema["enum"], f"{where} is {value!r}, not one of {schema['enum']}")
+    if "pattern" in schema:
+        check(re.search(schema["pattern"], value), f"{where} is {value!r}, not {schema['pattern']}")
+    if schema.get("format") == "date-time":
+        check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", value), f"{where} is {value!r}, not a time")
+    if "minimum" in schema:
+        check(value >= schema["minimum"], f"{where} is {value}, below {schema['minimum']}")
+    if kind == "object" and "properties" in schema:
+        for name in schema.get("required", []):
+            check(name in value, f"{where} has no {name}")
+        for name, inner in value.items():
+            if name in schema["properties"]:
+                conform(inner, schema["properties"][name], f"{where}.{name}")
+            else:
+                # A field that the contract does not name is a fault of the contract; problems may carry more members.
+                check("code" in schema["properties"], f"{where} has {name}, which the contract does not name")
+    if kind == "array":
+        for index, inner in enumerate(value):
+            conform(inner, schema["items"], f"{where}[{index}]")
+    return None
+
+
+def api_contract():
+    with Relay() as relay:
+        served = relay.ask("GET", "/v1/openapi.json").expect(200).json
+        written = json.loads((ROOT / "Sources/MediaRelay/Page/openapi.json").read_text())
+        check(served == written, "the served contract is not the one of the sources: build again")
+        SCHEMAS.update(served["components"]["schemas"])
+        checked = 0
+        for path, item in served["paths"].items():
+            real = path.replace("{room}", "r").replace("{participant}", "p_1")
+            allowed = set(relay.ask("OPTIONS", real).expect(200, 204).headers["Allow"].split(", "))
+            named = {name.upper() for name in item if name != "parameters"}
+            check(named == allowed - {"HEAD", "OPTIONS"}, f"{path}: the contract names {named}, the relay {allowed}")
+            wrong = relay.ask("PUT", real).expect(405)
+            check(wrong.headers["Content-Type"] == "application/problem+json", f"PUT {path}: no problem document")
+            conform(wrong.json, {"$ref": "#/components/schemas/Problem"}, f"PUT {path}")
+            for name, operation in item.items():
+                if name == "parameters":
+                    continue
+                answer = relay.ask(name.upper(), real)
+                if operation["security"]:
+                    answer.expect(401)
+                    conform(answer.json, {"$ref": "#/components/schemas/Problem"}, f"{name} {path}")
+                else:
+                    answer.expect(200)
+                checked += 1
+
+        def held(answer, name, *statuses):
+            conform(answer.expect(*statuses).json, {"$ref": f"#/components/schemas/{name}"}, name)
+            return answer.json
+
+        specification = {"id": "held", "kind": "peer", "media": "video", "timeouts": {"emptyMs": 60000}, "metadata": {"a": [1]}}
+        held(relay.admin("POST", "/v1/rooms", specification), "Room", 201)
+        held(relay.admin("POST", "/v1/rooms", specification), "Room", 200)
+        held(relay.admin("POST", "/v1/rooms", {**specification, "media": "audio"}), "Problem", 409)
+        held(relay.admin("POST", "/v1/rooms", {"colour": "red"}), "Problem", 400)
+        view = held(relay.admin("GET", "/v1/rooms/held"), "Room", 200)
+        check(view["metadata"] == {"a": [1]}, f"the metadata came back as {view.get('metadata')}")
+        rooms = held(relay.admin("GET", "/v1/rooms?status=initiated"), "RoomList", 200)
+        check([room["id"] for room in rooms["rooms"]] == ["held"], f"the list is {rooms}")
+        bearer = participant("held", "alice")
+        held(relay.ask("GET", "/v1/rooms/held", bearer=bearer), "Room", 200)
+        held(relay.ask("GET", "/v1/rooms/other", bearer=bearer), "Problem", 404)
+        held(relay.ask("GET", "/v1/rooms", bearer=bearer), "Problem", 403)
+        sdp = {"Content-Type": "application/sdp"}
+        held(relay.ask("POST", "/v1/rooms/held/sessions", "not an offer", bearer, sdp), "Problem", 400, 406, 422)
+        held(relay.ask("POST", "/v1/rooms/held/sessions", "v=0", bearer, {"Content-Type": "text/plain"}), "Problem", 415)
+        relay.admin("DELETE", "/v1/rooms/held").expect(200)
+        ended = held(relay.admin("GET", "/v1/rooms/held"), "Room", 200)
+        check(ended["status"] == "ended" and ended["outcome"] == "ended", f"the deleted room is {ended}")
+        held(relay.admin("POST", "/v1/rooms", specification), "Problem", 410)
+        page = held(
+            relay.admin("GET", "/v1/events?after=0", headers={"Accept": "application/json"}), "EventPage", 200)
+        types = [event["type"] for event in page["events"]]
+        check(types == ["node.started", "room.created", "room.closed"], f"the log is {types}")
+        metrics = relay.admin("GET", "/metrics").expect(200).body.decode()
+        check(re.search(r"^\w+(\{[^}]*\})? [0-9.e+]+$", metrics, re.MULTILINE), "there are no metrics")
+        return f"{checked} operations, {len(SCHEMAS)} schemas"
