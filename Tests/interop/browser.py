@@ -26,6 +26,9 @@ CHROMIUM_FLAGS = [
     "--allow-loopback-in-peer-connection", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--window-size=1100,900", "--hide-scrollbars",
 ]
+DEBUGGING_PORT = 9222
+# Whatever proxy the environment names: these requests stay on loopback.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 FIREFOX_PREFERENCES = {
     "media.navigator.streams.fake": True, "media.navigator.permission.disabled": True, "media.autoplay.default": 0,
     "media.peerconnection.ice.obfuscate_host_addresses": False, "media.gmp-manager.updateEnabled": False,
@@ -127,10 +130,23 @@ class Browser:
         shutil.rmtree(self.profile, ignore_errors=True)
 
 
-def chromium(*addresses, debugging_port=9222):
+def chromium(address):
     profile = tempfile.mkdtemp(prefix="media-relay-chromium-")
-    flags = CHROMIUM_FLAGS + [f"--user-data-dir={profile}", f"--remote-debugging-port={debugging_port}"]
-    return Browser(["chromium", *flags, *addresses], profile)
+    flags = CHROMIUM_FLAGS + [f"--user-data-dir={profile}", f"--remote-debugging-port={DEBUGGING_PORT}"]
+    return Browser(["chromium", *flags, address], profile)
+
+
+def open_tab(address, seconds=20):
+    """One more tab in the running Chromium: headless, it takes a single address on its command line."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{DEBUGGING_PORT}/json/new?{urllib.parse.quote(address, safe='')}", method="PUT")
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return DIRECT.open(request, timeout=5).close()
+        except OSError as error:
+            check(time.monotonic() < deadline, f"no second tab within {seconds} s: {error}")
+            time.sleep(0.1)
 
 
 def firefox(address):
@@ -143,12 +159,13 @@ def firefox(address):
 class Page:
     """One tab of a Chromium over the DevTools protocol: just enough of a WebSocket client to send a command and read on."""
 
-    def __init__(self, containing, port=9222, seconds=20):
+    def __init__(self, containing, seconds=20):
+        port = DEBUGGING_PORT
         deadline = time.monotonic() + seconds
         address = None
         while address is None:
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=5) as answer:
+                with DIRECT.open(f"http://127.0.0.1:{port}/json/list", timeout=5) as answer:
                     tabs = json.load(answer)
                 address = next(
                     (tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page" and containing in tab["url"]), None)

@@ -4,7 +4,7 @@ import os
 import pathlib
 import time
 
-from browser import Page, Reports, chromium, firefox
+from browser import Page, Reports, chromium, firefox, open_tab
 from relay import ROOT, Relay, check, check_end, check_order
 
 SECONDS = 10
@@ -54,7 +54,8 @@ def chromium_chromium():
         reports = Reports()
         addresses = [
             reports.page(relay, "try", "Ada", SECONDS, leave=True), reports.page(relay, "try", "Grace", SECONDS)]
-        with chromium(*addresses):
+        with chromium(addresses[0]):
+            open_tab(addresses[1])
             page = Page("name=Ada")
             page.until("document.body.dataset.phase === 'joined' && document.getElementById('rate-in').textContent !== '–'",
                        40, "call with figures")
