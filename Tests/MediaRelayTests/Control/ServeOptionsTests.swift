@@ -1,0 +1,107 @@
+import Testing
+
+@testable import MediaRelay
+
+@Suite("Serve options") struct ServeOptionsTests {
+    private func options(_ arguments: [String], _ environment: [String: String] = ["HOME": "/home/u"]) throws -> ServeOptions {
+        try ServeOptions(arguments: arguments, environment: environment, processors: 4)
+    }
+
+    private func refusal(_ arguments: [String], _ environment: [String: String] = ["HOME": "/home/u"]) -> String? {
+        do throws(ServeOptions.Refusal) {
+            _ = try ServeOptions(arguments: arguments, environment: environment, processors: 4)
+            return nil
+        } catch {
+            return error.description
+        }
+    }
+
+    @Test("without flags: loopback HTTP, media on all addresses, state folder, a core left free") func defaults() throws {
+        let options = try options([])
+        #expect(options.http == [.init(address: "127.0.0.1", port: 8_080)])
+        #expect(options.admin == .init(address: "127.0.0.1", port: 8_081))
+        #expect(options.media.map(\.address) == ["0.0.0.0", "::"])
+        #expect(options.data == "/home/u/.local/state/media-relay")
+        #expect(options.workers == 3)
+        #expect(!options.demo)
+    }
+
+    @Test("flags win over the environment, option by option") func environment() throws {
+        let environment = [
+            "HOME": "/h", "MEDIA_RELAY_HTTP": "127.0.0.1:1", "MEDIA_RELAY_DATA": "/d", "MEDIA_RELAY_DEMO": "true",
+            "MEDIA_RELAY_ANNOUNCE": "192.0.2.1 192.0.2.2",
+        ]
+        let options = try options(["--http", "127.0.0.1:2"], environment)
+        #expect(options.http.map(\.port) == [2])
+        #expect(options.data == "/d")
+        #expect(options.demo)
+        #expect(options.announce == ["192.0.2.1", "192.0.2.2"])
+    }
+
+    @Test("IPv6 addresses stand in brackets") func ipv6() throws {
+        #expect(try options(["--http", "[::1]:8080"]).http == [.init(address: "::1", port: 8_080)])
+    }
+
+    @Test("the admin listener can be switched off") func adminOff() throws {
+        #expect(try options(["--admin", "off"]).admin == nil)
+    }
+
+    @Test("plain HTTP beyond loopback needs a word") func insecure() throws {
+        #expect(refusal(["--http", "0.0.0.0:8080"])?.contains("--insecure-http") == true)
+        #expect(try options(["--http", "0.0.0.0:8080", "--insecure-http"]).insecureHTTP)
+        #expect(try options(["--http", "0.0.0.0:8443", "--tls-cert", "c", "--tls-key", "k"]).tlsKey == "k")
+    }
+
+    @Test("a certificate without its key is refused") func certificate() {
+        #expect(refusal(["--tls-cert", "c"]) == "--tls-cert and --tls-key go together")
+    }
+
+    @Test(
+        "what is malformed is refused naming option and value",
+        arguments: [
+            ["--http", "8080"], ["--http", "localhost:80"], ["--media", "127.0.0.1:99999"], ["--workers", "0"],
+            ["--workers", "+2x"], ["--log", "xml"], ["--log-level", "loud"], ["--gather", "maybe"],
+            ["--max-token-lifetime", "1"], ["--bogus", "1"], ["--data"],
+        ])
+    func malformed(_ arguments: [String]) { #expect(refusal(arguments)?.contains(arguments[0]) == true) }
+
+    @Test("an option that can be given once is refused twice") func twice() {
+        #expect(refusal(["--data", "/a", "--data", "/b"])?.contains("--data") == true)
+    }
+
+    @Test("all media addresses share one port") func mediaPorts() {
+        #expect(refusal(["--media", "127.0.0.1:1", "--media", "127.0.0.2:2"])?.contains("one port") == true)
+    }
+
+    @Test("the token command mints what the verifier takes") func tokenCommand() throws {
+        let secret = "k1:0123456789abcdef0123456789abcdef"
+        let token = try TokenCommand.token(["--room", "r", "--uid", "alice", "--key", secret], [:])
+        let verifier = TokenVerifier(keys: try KeyLoader.keys([secret]), maxLifetimeSeconds: 43_200)
+        let claims = try verifier.verify(Array(token.utf8), nowSeconds: WallClock.nowMs / 1_000)
+        guard case .participant(let identity) = claims.principal else {
+            Issue.record("not a participant's token")
+            return
+        }
+        #expect(identity.uid == "alice" && identity.device == "default" && identity.room.text == "r")
+    }
+
+    @Test("the token command takes the key from the environment and makes server tokens") func serverToken() throws {
+        let environment = ["MEDIA_RELAY_KEY": "k1:0123456789abcdef0123456789abcdef"]
+        let token = try TokenCommand.token(["--server"], environment)
+        let verifier = TokenVerifier(keys: try KeyLoader.keys([environment["MEDIA_RELAY_KEY"] ?? ""]), maxLifetimeSeconds: 43_200)
+        #expect(try verifier.verify(Array(token.utf8), nowSeconds: WallClock.nowMs / 1_000).principal == .server(keyID: "k1"))
+    }
+
+    @Test("a short secret is refused without showing it") func shortSecret() {
+        #expect {
+            try KeyLoader.keys(["k1:short-secret"])
+        } throws: { error in
+            "\(error)".contains("32") && !"\(error)".contains("short-secret")
+        }
+    }
+
+    @Test("the same key id twice is refused") func keyTwice() {
+        let key = "k1:0123456789abcdef0123456789abcdef"
+        #expect(throws: KeyLoader.Failure.self) { try KeyLoader.keys([key, key]) }
+    }
+}
