@@ -23,10 +23,9 @@ struct Transport {
     /// Receiver of transport-cc numbers; absent where not negotiated.
     var transportFeedback: TransportFeedbackRecorder?
     var lastAuthenticated = Instant(nanoseconds: 0)
-    // SRTCP: our next index; the peer's highest with a window of 64 below it.
+    /// Our next SRTCP index: one count for all SSRCs that we report with.
     var rtcpSendIndex: UInt32 = 0
-    var rtcpHighest: UInt32 = 0
-    var rtcpWindow: UInt64 = 0
+    var rtcpContextCount: UInt8 = 0
     /// SSRC that our reports and feedback to this client carry.
     var reporterSSRC: UInt32 = 1
     // Deadlines of the transport's periodic work; the timer wheel holds the earliest.
@@ -73,6 +72,28 @@ struct Path {
     var lastReceived = Instant(nanoseconds: 0)
     var bytesReceived: UInt64 = 0
     var bytesSent: UInt64 = 0
+}
+
+/// Replay protection of the SRTCP packets of one sending SSRC: indices count per SSRC (RFC 3711 §3.2.3). The highest index
+/// with a window of 64 below it: reports are few.
+struct RTCPContext {
+    var ssrc: UInt32
+    var highest: UInt32
+    var window: UInt64
+
+    /// False for an index that came before or is too old to tell.
+    mutating func accept(_ index: UInt32) -> Bool {
+        if index > highest || window == 0 {
+            let step = window == 0 ? 64 : index - highest
+            window = step >= 64 ? 1 : window << UInt64(step) | 1
+            highest = index
+            return true
+        }
+        let age = highest - index
+        guard age < 64, window >> UInt64(age) & 1 == 0 else { return false }
+        window |= 1 << UInt64(age)
+        return true
+    }
 }
 
 /// What one SSRC of a participant carries.

@@ -15,9 +15,11 @@ extension MediaEngine {
         guard let opened = cipher.openRTCP(bytes, count: count) else {
             return counters.drop(.rtcpAuthentication)
         }
-        guard acceptRTCPIndex(opened.index, transport) else { return counters.drop(.rtcpReplayed) }
-        authenticated(flow.transport, path: flow.path, count: count, now: now)
         let packet = UnsafeBufferPointer(start: bytes, count: opened.byteCount).span
+        guard acceptRTCPIndex(opened.index, ssrc: packet.uint32(at: 4), flow.transport) else {
+            return counters.drop(.rtcpReplayed)
+        }
+        authenticated(flow.transport, path: flow.path, count: count, now: now)
         var cursor = RTCPCursor(packet)
         while let item = cursor.next(in: packet) {
             receive(item, packet, from: flow.transport, now: now)
@@ -25,19 +27,15 @@ extension MediaEngine {
         if cursor.isMalformed { counters.drop(.rtcpMalformed) }
     }
 
-    /// SRTCP's own replay window of 64 (RFC 3711 §3.3.2): reports are few.
-    private func acceptRTCPIndex(_ index: UInt32, _ transport: UnsafeMutablePointer<Transport>) -> Bool {
-        let isFirst = transport.pointee.rtcpWindow == 0
-        if isFirst || index > transport.pointee.rtcpHighest {
-            let step = isFirst ? 64 : index - transport.pointee.rtcpHighest
-            transport.pointee.rtcpWindow = step >= 64 ? 1 : transport.pointee.rtcpWindow << UInt64(step) | 1
-            transport.pointee.rtcpHighest = index
-            return true
-        }
-        let age = transport.pointee.rtcpHighest - index
-        guard age < 64, transport.pointee.rtcpWindow >> UInt64(age) & 1 == 0 else { return false }
-        transport.pointee.rtcpWindow |= 1 << UInt64(age)
-        return true
+    private func acceptRTCPIndex(_ index: UInt32, ssrc: UInt32, _ transportIndex: Int32) -> Bool {
+        let transport = transports + Int(transportIndex)
+        let contexts = rtcpContexts + Int(transportIndex) * Limits.sourcesPerTransport
+        let count = Int(transport.pointee.rtcpContextCount)
+        for k in 0..<count where contexts[k].ssrc == ssrc { return contexts[k].accept(index) }
+        guard count < Limits.sourcesPerTransport else { return false }
+        (contexts + count).initialize(to: RTCPContext(ssrc: ssrc, highest: 0, window: 0))
+        transport.pointee.rtcpContextCount += 1
+        return contexts[count].accept(index)
     }
 
     private func receive(_ item: RTCPItem, _ packet: Span<UInt8>, from index: Int32, now: Instant) {

@@ -28,6 +28,7 @@ public final class MediaEngine {
     let paths: UnsafeMutablePointer<Path>
     let sources: UnsafeMutablePointer<Source>
     let sourceSSRCs: UnsafeMutablePointer<UInt32>
+    let rtcpContexts: UnsafeMutablePointer<RTCPContext>
     let tracks: Slab<Track>
     let subscriptions: Slab<Subscription>
     /// Header-extension elements of the packet at hand: sender's id, offset, byte count.
@@ -67,6 +68,7 @@ public final class MediaEngine {
         paths = .allocate(capacity: capacity * Limits.pathsPerTransport)
         sources = .allocate(capacity: capacity * Limits.sourcesPerTransport)
         sourceSSRCs = .allocate(capacity: capacity * Limits.sourcesPerTransport)
+        rtcpContexts = .allocate(capacity: capacity * Limits.sourcesPerTransport)
         tracks = Slab(capacity: capacity * 4)
         subscriptions = Slab(capacity: capacity * 8)
         elements = .allocate(capacity: 16)
@@ -81,6 +83,7 @@ public final class MediaEngine {
         paths.deallocate()
         sources.deallocate()
         sourceSSRCs.deallocate()
+        rtcpContexts.deallocate()
         elements.deallocate()
         scratch.deallocate()
     }
