@@ -28,6 +28,8 @@ extension MediaEngine {
         _ message: STUNMessage, _ datagram: UnsafeBufferPointer<UInt8>, from peer: PeerAddress, local: UInt8,
         now: Instant
     ) {
+        // Every check carries FINGERPRINT (RFC 8445 §7.1.1); one without it is no client's.
+        guard message.hasFingerprint else { return counters.drop(.stunMalformed) }
         guard message.hasIntegrity, let username = message.usernameParts(in: datagram.span) else {
             return counters.drop(.stunNoCredentials)
         }

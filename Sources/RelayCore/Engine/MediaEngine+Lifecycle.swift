@@ -233,11 +233,14 @@ extension MediaEngine {
     // MARK: Going
 
     /// The conductor's wish: say goodbye, forget, tell nothing.
-    func remove(_ index: Int32) {
+    func remove(_ index: Int32, now: Instant) {
         let transport = transports + Int(index)
+        let room = transport.pointee.room
         if transport.pointee.flags.contains(.hasKeys) { rememberForGoodbye(transport.pointee) }
         handshakeRequests.append(.close(transport.pointee.handle))
         release(index)
+        // A slot that became free may have been waited for.
+        fillSlots(ofRoom: room, now: now)
     }
 
     /// It ended by itself: tell, and while control is away carry out the peer room's rule.
@@ -248,13 +251,14 @@ extension MediaEngine {
         // What closed or failed has said its last; a lost one is not written to any more.
         handshakeRequests.append(.close(transport.handle))
         release(index)
+        fillSlots(ofRoom: transport.room, now: now)
         guard isAlone, let room, room.isPeer, transport.flags.contains(.joined),
             reason == .closed || reason == .lost
         else { return }
         for other in room.members where other != index && transports[Int(other)].flags.contains(.joined) {
             let handle = transports[Int(other)].handle
             news.append(.ended(handle, .peerLeft, at: now, statistics(of: other)))
-            remove(other)
+            remove(other, now: now)
         }
     }
 

@@ -125,13 +125,13 @@ public final class MediaEngine {
             join(index, now: now)
         case .remove(let handle):
             guard let index = transportByHandle[handle] else { return }
-            remove(index)
+            remove(index, now: now)
         case .restartICE(let handle, let local, let remote):
             guard let index = transportByHandle[handle] else { return }
             restartICE(index, local: local, remote: remote, now: now)
         case .adopted: isAlone = false
         case .shutDown:
-            for index in transportByHandle.values.sorted() { remove(index) }
+            removeAll(now: now)
         }
     }
 
@@ -175,8 +175,8 @@ public final class MediaEngine {
     }
 
     /// Sends close_notify to everybody and forgets them, telling the conductor nothing: the process is about to end.
-    public func removeAll() {
-        for index in transportByHandle.values.sorted() { remove(index) }
+    public func removeAll(now: Instant) {
+        for index in transportByHandle.values.sorted() { remove(index, now: now) }
     }
 
     // MARK: Sending
