@@ -42,10 +42,10 @@ public final class DTLSIdentity {
 }
 
 /// Any certificate is good except one whose key is so large that checking its signature would be an attack by itself (T40).
-private let acceptAffordableCertificate:
-    @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { store, _ in
-        guard let certificate = X509_STORE_CTX_get0_cert(store), let key = X509_get0_pubkey(certificate),
-            EVP_PKEY_get_bits(key) <= 4096
-        else { return 0 }
-        return 1
-    }
+private let acceptAffordableCertificate: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = {
+    store, _ in
+    guard let certificate = X509_STORE_CTX_get0_cert(store), let key = X509_get0_pubkey(certificate),
+        EVP_PKEY_get_bits(key) <= 4096
+    else { return 0 }
+    return 1
+}

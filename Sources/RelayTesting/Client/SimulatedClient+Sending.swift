@@ -46,6 +46,9 @@ extension SimulatedClient {
     /// Sets the number of the next packet (below 65536): before anything was sent, to come close to a rollover.
     public func setNextSequence(_ kind: MediaKind, _ number: UInt16) { sent[kind]?.next = UInt64(number) }
 
+    /// The full number of the next packet of a kind.
+    public func nextSequence(_ kind: MediaKind) -> UInt64 { sent[kind]?.next ?? 0 }
+
     func sendDueMedia() {
         while audioAt <= now {
             audioAt += options.audioInterval

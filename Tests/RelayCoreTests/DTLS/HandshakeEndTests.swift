@@ -66,9 +66,11 @@ import Testing
         #expect(scene.handshaker.count == 1)
     }
 
-    @Test("a plaintext close_notify or fatal alert after the handshake is ignored", arguments: [
-        [UInt8](arrayLiteral: 1, 0), [2, 40],
-    ])
+    @Test(
+        "a plaintext close_notify or fatal alert after the handshake is ignored",
+        arguments: [
+            [UInt8](arrayLiteral: 1, 0), [2, 40],
+        ])
     func forgedAlert(body: [UInt8]) throws {
         let scene = try HandshakeScene()
         scene.connect()

@@ -5,9 +5,11 @@ import Testing
 
 /// T34–T36, S06, S07: who the client is and what it may use.
 @Suite("DTLS: certificates and profiles") struct HandshakeIdentityTests {
-    @Test("a fingerprint of each allowed hash is checked", arguments: [
-        FingerprintAlgorithm.sha256, .sha384, .sha512,
-    ])
+    @Test(
+        "a fingerprint of each allowed hash is checked",
+        arguments: [
+            FingerprintAlgorithm.sha256, .sha384, .sha512,
+        ])
     func hashes(algorithm: FingerprintAlgorithm) throws {
         let client = DTLSClient()
         let scene = try HandshakeScene(client: client, fingerprints: [client.identity.fingerprint(algorithm)])
@@ -81,9 +83,11 @@ import Testing
         #expect(scene.relayKeys == nil)
     }
 
-    @Test("no common SRTP profile ends the association though the handshake succeeded", arguments: [
-        nil, "SRTP_AEAD_AES_256_GCM", "SRTP_AES128_CM_SHA1_32",
-    ])
+    @Test(
+        "no common SRTP profile ends the association though the handshake succeeded",
+        arguments: [
+            nil, "SRTP_AEAD_AES_256_GCM", "SRTP_AES128_CM_SHA1_32",
+        ])
     func noProfile(profiles: String?) throws {
         let scene = try HandshakeScene(client: client { $0.srtpProfiles = profiles })
         scene.start()

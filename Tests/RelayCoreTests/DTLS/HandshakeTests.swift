@@ -16,10 +16,12 @@ import Testing
         #expect(scene.handshaker.inFlightCount == 0)
     }
 
-    @Test("takes GCM when the client offers it, wherever in its list", arguments: [
-        "SRTP_AES128_CM_SHA1_80:SRTP_AEAD_AES_256_GCM:SRTP_AEAD_AES_128_GCM",
-        "SRTP_AEAD_AES_128_GCM:SRTP_AEAD_AES_256_GCM:SRTP_AES128_CM_SHA1_80:SRTP_AES128_CM_SHA1_32",
-    ])
+    @Test(
+        "takes GCM when the client offers it, wherever in its list",
+        arguments: [
+            "SRTP_AES128_CM_SHA1_80:SRTP_AEAD_AES_256_GCM:SRTP_AEAD_AES_128_GCM",
+            "SRTP_AEAD_AES_128_GCM:SRTP_AEAD_AES_256_GCM:SRTP_AES128_CM_SHA1_80:SRTP_AES128_CM_SHA1_32",
+        ])
     func prefersGCM(profiles: String) throws {
         let scene = try HandshakeScene(client: client { $0.srtpProfiles = profiles })
         scene.connect()
