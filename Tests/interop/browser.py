@@ -204,8 +204,14 @@ class Page:
             check(time.monotonic() < deadline, f"no {what} within {seconds} s")
             time.sleep(0.05)
 
-    def picture(self, path):
+    def picture(self, path, width=1100, height=980, dark=False):
+        """The tab as a window of this size shows it."""
         self.ask("Page.bringToFront")
+        scheme = "dark" if dark else "light"
+        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        time.sleep(0.5)
         data = self.ask("Page.captureScreenshot", format="png")["data"]
         pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(path).write_bytes(base64.b64decode(data))

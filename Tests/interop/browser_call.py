@@ -62,6 +62,9 @@ def chromium_chromium():
             time.sleep(3)
             target = os.environ.get("CALL_PICTURE") or ROOT / "bench/out/call.png"
             page.picture(target)
+            page.picture(pathlib.Path(target).with_name("call-phone-dark.png"), 390, 844, dark=True)
+            wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            check(wide is False, "the page is wider than a phone")
             shown = page.evaluate(
                 "['rtt','loss-in','rate-in','rate-out','picture-in'].map(id => document.getElementById(id).textContent)")
             check(all(text and text != "–" for text in shown), f"the page shows the figures {shown}")

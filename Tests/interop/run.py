@@ -30,6 +30,7 @@ class Test:
 
 TESTS = [
     Test("contract", "api_contract"),
+    Test("readme", "readme"),
     Test("wrtc_call", "wrtc_call"),
     Test("wrtc_call", "wrtc_call_null_tracks"),
     Test("wrtc_call", "wrtc_call_postquantum", environment={"WRTC_FIELD_TRIALS": "WebRTC-EnableDtlsPqc/Enabled/"}),

@@ -148,6 +148,7 @@ package final class ControlLoop: @unchecked Sendable {
         for event in supervisor.takeEvents() {
             switch event {
             case .hello(let hello):
+                publishSoon()
                 log.write(
                     .info, "worker connected", .init("worker", .integer(Int64(hello.worker.index))),
                     .init("pid", .integer(Int64(hello.processID))),
@@ -156,6 +157,7 @@ package final class ControlLoop: @unchecked Sendable {
             case .news(let worker, let news): decide(.news(worker, news))
             case .counters(let worker, let counters): workerCounters[worker.index] = counters
             case .gone(let worker, let cause):
+                publishSoon()
                 log.write(
                     drainDeadline == nil ? .error : .info, "worker gone",
                     .init("worker", .integer(Int64(worker.index))), .init("cause", .string(cause)))
@@ -209,6 +211,9 @@ package final class ControlLoop: @unchecked Sendable {
         }
         waiting.removeFirst(count)
     }
+
+    /// `/readyz` follows the workers at once, not with the next half second.
+    private func publishSoon() { nextStatus = Instant(nanoseconds: 0) }
 
     private func publishStatus(now: Instant) {
         nextStatus = now + .milliseconds(500)

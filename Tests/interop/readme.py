@@ -1,0 +1,31 @@
+"""Runs the commands that the README prints, as they stand there, and looks at what they print."""
+import os
+import re
+import subprocess
+import tempfile
+
+from relay import BINARY, ROOT, check
+
+
+def readme():
+    text = (ROOT / "README.md").read_text()
+    block = re.search(r'<!-- These commands are run by the test "readme"\. -->\n```sh\n(.*?)```', text, re.DOTALL)
+    check(block, "the README has no block of commands for this test")
+    # The build has been made, and the binary may be another one.
+    commands = block[1].replace("make build\n", "", 1).replace(".build/release/media-relay", str(BINARY))
+    check(commands.count(str(BINARY)) == 3, "the README starts the relay and mints two tokens")
+    with tempfile.TemporaryDirectory(prefix="media-relay-readme-") as home:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("MEDIA_RELAY", "XDG"))}
+        done = subprocess.run(
+            ["bash", "-eu", "-o", "pipefail", "-m", "-c", commands + "\nwait %1 || true\n"], cwd=ROOT, timeout=50,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**environment, "HOME": home})
+    print(done.stdout)
+    check(done.returncode == 0, f"the README's commands ended with code {done.returncode}: {done.stdout[-600:]}")
+    for part in (
+        '"id":"room-1"', '"rooms":[{"id":"room-1"', '"participants":[]', '"type":"node.started"', '"type":"room.created"',
+        '"next":',
+    ):
+        check(part in done.stdout, f"{part} is not among what the README's commands print")
+    for word in ("not-authenticated", "malformed", "problem"):
+        check(word not in done.stdout, f"one of the README's commands was refused ({word})")
+    return f"{len(re.findall('^curl', commands, re.MULTILINE))} requests"
