@@ -15,6 +15,8 @@ extension Conductor {
             releaseWorker(of: room)
             startEmptyTimer(of: room)
         case .start:
+            tally.initiatedRooms -= 1
+            tally.ongoingRooms += 1
             startDuration(of: room, at: time)
         case .evacuate:
             for participant in room.record.participants {
@@ -55,6 +57,7 @@ extension Conductor {
     /// remembered.
     func forget(_ participant: ParticipantRecord, of room: ConductedRoom, reason: LeaveReason?) {
         let handle = participant.handle
+        tally.remove(participant)
         timers.cancel(.participant(handle))
         roomsByParticipant[handle] = nil
         sessions[participant.uid]?.removeAll { $0 == handle }
@@ -77,6 +80,7 @@ extension Conductor {
             depart(participant.handle, from: room, reason: others, detail: nil, at: time, removing: true)
         }
         releaseWorker(of: room)
+        tally.end(room.record)
         room.record.reason = reason
         room.record.endedAtMs = milliseconds(of: time)
         let duration = room.record.talkingSince.map { max(Interval.zero, time - $0) } ?? .zero
@@ -141,6 +145,7 @@ extension Conductor {
             let room = roomsByHandle.removeValue(forKey: oldest.room)
         else { return }
         rooms[room.record.id] = nil
+        tally.endedRooms -= 1
         listing.remove(ordinal: room.record.ordinal)
         turn.changedRooms.remove(room.record.id)
         turn.forgottenRooms.insert(room.record.id)

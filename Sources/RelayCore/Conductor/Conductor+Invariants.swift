@@ -17,25 +17,61 @@ public struct ConductorCounts: Hashable, Sendable {
     public init() {}
 }
 
-extension Conductor {
-    /// - Complexity: O(rooms and participants): for a scrape, not for every decision.
-    public var counts: ConductorCounts {
-        var counts = ConductorCounts()
-        for room in rooms.values {
-            switch room.record.status {
-            case .initiated: counts.initiatedRooms += 1
-            case .ongoing: counts.ongoingRooms += 1
-            case .ended: counts.endedRooms += 1
-            }
-            for participant in room.record.participants {
-                switch participant.lifecycle.state {
-                case .connecting: counts.connecting += 1
-                case .prepared: counts.prepared += 1
-                case .joined: counts.joined += 1
-                case .left: break
-                }
+/// Rooms and participants by state, kept up with every change so that asking is free.
+struct ConductorTally: Equatable {
+    var initiatedRooms = 0
+    var ongoingRooms = 0
+    var endedRooms = 0
+    var connecting = 0
+    var prepared = 0
+    var joined = 0
+
+    /// A whole room, as it is at a restart or when everything is counted anew.
+    mutating func add(_ room: RoomRecord) {
+        switch room.status {
+        case .initiated: initiatedRooms += 1
+        case .ongoing: ongoingRooms += 1
+        case .ended: endedRooms += 1
+        }
+        for participant in room.participants {
+            if participant.joinedAtMs != nil {
+                joined += 1
+            } else if participant.preparedAtMs != nil {
+                prepared += 1
+            } else {
+                connecting += 1
             }
         }
+    }
+
+    /// One who leaves or is replaced; its times say how far it came.
+    mutating func remove(_ participant: ParticipantRecord) {
+        if participant.joinedAtMs != nil {
+            joined -= 1
+        } else if participant.preparedAtMs != nil {
+            prepared -= 1
+        } else {
+            connecting -= 1
+        }
+    }
+
+    /// A room that ends; whether it was ever started says what it was.
+    mutating func end(_ room: RoomRecord) {
+        if room.startedAtMs != nil { ongoingRooms -= 1 } else { initiatedRooms -= 1 }
+        endedRooms += 1
+    }
+}
+
+extension Conductor {
+    /// - Complexity: O(workers).
+    public var counts: ConductorCounts {
+        var counts = ConductorCounts()
+        counts.initiatedRooms = tally.initiatedRooms
+        counts.ongoingRooms = tally.ongoingRooms
+        counts.endedRooms = tally.endedRooms
+        counts.connecting = tally.connecting
+        counts.prepared = tally.prepared
+        counts.joined = tally.joined
         counts.connectedWorkers = workers.values.count(where: \.isConnected)
         counts.absentWorkers = workers.count - counts.connectedWorkers
         counts.timers = timers.count
@@ -58,10 +94,12 @@ extension Conductor {
             if !condition { broken.append(sentence()) }
         }
         var participantCount = 0
+        var counted = ConductorTally()
         var loads: [WorkerID: Int] = [:]
         for room in rooms.values {
             let record = room.record
             participantCount += record.participants.count
+            counted.add(record)
             require(roomsByHandle[record.handle] === room, "room \(record.id) is not found by its handle")
             require(record.lifecycle.presentCount == record.participants.count, "room \(record.id) miscounts")
             require((record.outcome != nil) == (record.status == .ended), "room \(record.id) has a wrong outcome")
@@ -89,8 +127,8 @@ extension Conductor {
         }
         for worker in loads.keys { require(workers[worker] != nil, "a room is on worker \(worker), which is gone") }
         for (timer, _) in timers.all { require(isAlive(timer), "timer \(timer) outlived what it was for") }
-        let endedCount = rooms.values.count { $0.record.status == .ended }
-        require(endedCount == endedRooms.count, "ended rooms are not those in line to be forgotten")
+        require(counted == tally, "the tally \(tally) is not what is there: \(counted)")
+        require(counted.endedRooms == endedRooms.count, "ended rooms are not those in line to be forgotten")
         checkSeats(require)
         return broken
     }
@@ -102,10 +140,11 @@ extension Conductor {
         require(roomsByParticipant[handle] === room, "participant \(participant.id) is not found by its handle")
         require(sessions[participant.uid]?.contains(handle) == true, "\(participant.id) is not among its user's")
         require(participant.lifecycle.state != .left, "\(participant.id) left and is still in")
+        let isJoined = participant.lifecycle.state == .joined
+        require((participant.joinedAtMs != nil) == isJoined, "\(participant.id) is joined without a time")
         let isWaiting = timers.deadline(of: .participant(handle)) != nil
-        let shallWait = participant.lifecycle.state != .joined
         require(
-            isWaiting == shallWait || room.isAwaitingWorker,
+            isWaiting != isJoined || room.isAwaitingWorker,
             "\(participant.id) is \(participant.lifecycle.state) with\(isWaiting ? "" : "out") a timer")
     }
 

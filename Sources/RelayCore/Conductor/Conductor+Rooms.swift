@@ -13,7 +13,7 @@ extension Conductor {
         }
         guard !isDraining else { throw draining() }
         try validate(specification)
-        let liveCount = rooms.count - endedRooms.count
+        let liveCount = tally.initiatedRooms + tally.ongoingRooms
         guard liveCount < configuration.roomsPerNode else {
             throw overloaded("\(liveCount) rooms are open; the limit of this node is \(configuration.roomsPerNode)")
         }

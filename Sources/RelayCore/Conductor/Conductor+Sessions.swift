@@ -96,16 +96,17 @@ extension Conductor {
             break
         case .becomePrepared:
             becomePrepared(index, in: room, at: time)
+            let participant = room.record.participants[index]
+            if participant.lifecycle.claimsSeat, !participant.transport.joinsWhenReady {
+                apply(.joinRequested, to: handle, in: room, at: now, transportIsGone: false)
+            }
         case .becomeJoined(let opensGate):
-            if opensGate { command(.join(handle), to: room.record.worker) }
-            becomeJoined(handle, in: room, at: time)
+            becomeJoined(handle, in: room, at: time, opensGate: opensGate)
         case .becomePreparedAndJoined:
             becomePrepared(index, in: room, at: time)
-            becomeJoined(handle, in: room, at: time)
+            becomeJoined(handle, in: room, at: time, opensGate: false)
         case .awaitKeys:
-            room.record.participants[index].transport.joinsWhenReady = true
-            command(.join(handle), to: room.record.worker)
-            change(room)
+            awaitKeys(index, in: room)
         case .leave(let reason, let detail):
             depart(handle, from: room, reason: reason, detail: detail, at: time, removing: !transportIsGone)
         case .becomeInterrupted:
@@ -115,20 +116,41 @@ extension Conductor {
         }
     }
 
+    /// The worker opens the gate by itself when keys are in, except where another device of the user is still
+    /// joined: then that one is removed first, so that neither hears the other or keeps its slot.
+    private func awaitKeys(_ index: Int, in room: ConductedRoom) {
+        let participant = room.record.participants[index]
+        let isTakeover = room.record.participants.contains {
+            $0.uid == participant.uid && $0.lifecycle.state == .joined
+        }
+        if !isTakeover {
+            room.record.participants[index].transport.joinsWhenReady = true
+            command(.join(participant.handle), to: room.record.worker)
+        }
+        change(room)
+    }
+
     private func becomePrepared(_ index: Int, in room: ConductedRoom, at time: Instant) {
+        tally.connecting -= 1
+        tally.prepared += 1
         room.record.participants[index].preparedAtMs = milliseconds(of: time)
         setDeadline(time + room.record.specification.timeouts.prepared, ofParticipantAt: index, in: room)
         emit(.participantPrepared, in: room, of: room.record.participants[index], at: time)
     }
 
-    private func becomeJoined(_ handle: ParticipantHandle, in room: ConductedRoom, at time: Instant) {
+    private func becomeJoined(
+        _ handle: ParticipantHandle, in room: ConductedRoom, at time: Instant, opensGate: Bool
+    ) {
         guard let uid = room.record.index(of: handle).map({ room.record.participants[$0].uid }) else { return }
         for rival in rivals(of: uid, in: room, except: handle) {
             let reason: LeaveReason = rival.room === room ? .answeredElsewhere : .hangup
             depart(
                 rival.participant.handle, from: rival.room, reason: reason, detail: nil, at: time, removing: true)
         }
+        if opensGate { command(.join(handle), to: room.record.worker) }
         guard let index = room.record.index(of: handle) else { return }
+        tally.joined += 1
+        tally.prepared -= 1
         room.record.participants[index].joinedAtMs = milliseconds(of: time)
         room.record.participants[index].deadline = nil
         timers.cancel(.participant(handle))

@@ -13,6 +13,7 @@ extension Conductor {
         workers[hello.worker] = worker
         worker.endpoint = hello.endpoint
         worker.isConnected = true
+        let known = expectedTransports(on: hello.worker)
         for news in hello.news { receive(news, from: hello.worker) }
         var held: [ParticipantHandle: TransportSnapshot] = [:]
         for transport in hello.transports { held[transport.participant] = transport }
@@ -25,7 +26,8 @@ extension Conductor {
                 armTimers(of: room)
             }
         }
-        for transport in hello.transports where roomsByParticipant[transport.participant]?.record.worker != worker.id {
+        // Whoever was known before has been judged by now, and removed where that was due.
+        for transport in hello.transports where !known.contains(transport.participant) {
             command(.remove(transport.participant), to: worker.id)
         }
         command(.adopted, to: worker.id)
@@ -40,6 +42,9 @@ extension Conductor {
             // Removed as well: a creation that crossed the hello may be on its way to the worker.
             return apply(.transportMissing, to: handle, in: room, at: now, transportIsGone: false)
         }
+        let mayBeOpen = room.record.participants.contains {
+            $0.handle == handle && ($0.lifecycle.state == .joined || $0.transport.joinsWhenReady)
+        }
         let since = min(max(snapshot.since, Instant(nanoseconds: 0)), now)
         switch snapshot.phase {
         case .connecting: break
@@ -47,11 +52,8 @@ extension Conductor {
         case .joined: apply(.gateOpened, to: handle, in: room, at: since, transportIsGone: false)
         }
         apply(snapshot.isInterrupted ? .interrupted : .recovered, to: handle, in: room, at: now, transportIsGone: false)
-        guard let index = room.record.index(of: handle) else { return }
         // A join that was decided while the worker was away.
-        if snapshot.phase != .joined, room.record.participants[index].lifecycle.claimsSeat {
-            command(.join(handle), to: room.record.worker)
-        }
+        if mayBeOpen, snapshot.phase != .joined { command(.join(handle), to: room.record.worker) }
     }
 
     /// The link broke. The worker goes on by itself, and what it tells at its next hello may be that somebody
@@ -96,7 +98,7 @@ extension Conductor {
     /// Before the first decision: `node.started`, and restored rooms go on or wait for their workers.
     func start() {
         isStarted = true
-        let liveCount = rooms.values.count { $0.record.status != .ended }
+        let liveCount = tally.initiatedRooms + tally.ongoingRooms
         emit(
             .nodeStarted, in: nil, of: nil, reason: nil,
             data: [
@@ -125,6 +127,7 @@ extension Conductor {
         rooms[record.id] = room
         roomsByHandle[record.handle] = room
         listing.append(record.handle, ordinal: record.ordinal)
+        tally.add(record)
         for participant in record.participants {
             roomsByParticipant[participant.handle] = room
             sessions[participant.uid, default: []].append(participant.handle)

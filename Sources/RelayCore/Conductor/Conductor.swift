@@ -26,6 +26,7 @@ public final class Conductor {
     var sessions: [String: [ParticipantHandle]] = [:]
     var workers: [WorkerID: ConductedWorker] = [:]
     var timers = ConductorTimers()
+    var tally = ConductorTally()
     var listing = RoomListing()
     /// Ended rooms that are still told about, the longest ended first.
     var endedRooms = Line<(room: RoomHandle, until: Instant)>()

@@ -205,6 +205,26 @@ struct ConductorAdoptionTests {
         #expect(harness.lastTurn.commands.map(\.command) == [.join(alice.handle), .adopted])
     }
 
+    @Test("a takeover whose keys came in while control was away is carried out at the adoption")
+    func takeoverAtAdoption() {
+        let (harness, room, alice, bob) = call()
+        let laptop = harness.prepare("alice", in: room, device: "laptop")
+        harness.join(laptop, in: room, takeover: true)
+        harness.restart()
+        harness.connect(
+            worker,
+            transports: [
+                harness.snapshot(alice, in: room, .joined), harness.snapshot(bob, in: room, .joined),
+                harness.snapshot(laptop, in: room, .prepared),
+            ])
+        #expect(harness.leaveReason(alice) == "answered-elsewhere")
+        #expect(harness.state(laptop, in: room) == .joined)
+        #expect(
+            harness.lastTurn.commands.map(\.command) == [
+                .remove(alice.handle), .join(laptop.handle), .adopted,
+            ])
+    }
+
     @Test("interruption is taken from the snapshot")
     func interruptionFromSnapshot() {
         let (harness, room, alice, bob) = call()

@@ -170,11 +170,11 @@ struct ConductorJoinTests {
         harness.join(laptop, in: room, takeover: true)
         #expect(harness.lines == ["participant.left alice answered-elsewhere", "participant.joined alice"])
         #expect(harness.lastTurn.events.first?.participantID == phone.id)
-        #expect(harness.lastTurn.commands.map(\.command) == [.join(laptop.handle), .remove(phone.handle)])
+        #expect(harness.lastTurn.commands.map(\.command) == [.remove(phone.handle), .join(laptop.handle)])
         #expect(harness.record(room)?.status == .ongoing)
     }
 
-    @Test("a takeover by a device still connecting keeps the old one until the new gate opens")
+    @Test("a takeover by a device still connecting keeps the old one until the new one's keys are in")
     func takeoverWhileConnecting() {
         let harness = ConductorHarness()
         let room = harness.createRoom()
@@ -183,12 +183,14 @@ struct ConductorJoinTests {
         let laptop = harness.prepare("alice", in: room, device: "laptop")
         harness.join(laptop, in: room, takeover: true)
         #expect(harness.state(phone, in: room) == .joined)
-        harness.news(.joined(laptop.handle, at: harness.now))
+        #expect(harness.lastTurn.commands.isEmpty)
+        harness.news(.prepared(laptop.handle, at: harness.now))
         #expect(
             harness.lines == [
                 "participant.prepared alice", "participant.left alice answered-elsewhere",
                 "participant.joined alice",
             ])
+        #expect(harness.lastTurn.commands.map(\.command) == [.remove(phone.handle), .join(laptop.handle)])
     }
 
     @Test("a takeover that does not come up leaves the call where it was")
@@ -214,8 +216,9 @@ struct ConductorJoinTests {
         harness.join(laptop, in: room, takeover: true)
         harness.leave(phone, in: room)
         #expect(harness.record(room)?.status == .ongoing)
-        harness.news(.joined(laptop.handle, at: harness.now))
+        harness.news(.prepared(laptop.handle, at: harness.now))
         #expect(harness.state(laptop, in: room) == .joined)
+        #expect(harness.lastTurn.commands.map(\.command) == [.join(laptop.handle)])
     }
 
     @Test("when the old device has hung up and the new one fails, the peer room ends")
