@@ -14,7 +14,8 @@ extension TransportFeedbackRecorder {
         // Whole words only: the packet is filled up to one.
         let budget = min(Self.byteLimit, output.freeCapacity) & ~3
         guard pendingCount > 0, budget >= Self.leastByteCount else { return false }
-        var range = lateCount > 0 ? lateRange() : next..<highest + 1
+        // What is new goes first: a caller with room for few packets must not starve it by late ones.
+        var range = next <= highest ? next..<highest + 1 : lateRange()
         let reference = classify(&range)
         limit(&range, to: budget)
         let (chunkCount, deltaByteCount) = measure(range)
@@ -51,7 +52,7 @@ extension TransportFeedbackRecorder {
         range = range.lowerBound..<min(range.upperBound, range.lowerBound + 0xFFFF)
         var reference: Int64?
         var previous: Int64 = 0
-        for sequence in max(range.lowerBound, windowStart)..<range.upperBound {
+        for sequence in inWindow(range) {
             let ticks = entry(of: sequence)
             guard ticks >= 0 else {
                 setSymbol(of: sequence, 0)
@@ -121,7 +122,7 @@ extension TransportFeedbackRecorder {
         of range: Range<Int64>, since reference: Int64, to output: inout OutputSpan<UInt8>
     ) {
         var previous = reference
-        for sequence in max(range.lowerBound, windowStart)..<range.upperBound {
+        for sequence in inWindow(range) {
             let ticks = entry(of: sequence)
             guard ticks >= 0 else { continue }
             if symbol(of: sequence) == 1 {
@@ -134,7 +135,7 @@ extension TransportFeedbackRecorder {
     }
 
     private mutating func markReported(_ range: Range<Int64>) {
-        for sequence in max(range.lowerBound, windowStart)..<range.upperBound where entry(of: sequence) >= 0 {
+        for sequence in inWindow(range) where entry(of: sequence) >= 0 {
             setEntry(of: sequence, Self.reported)
             pendingCount -= 1
             if sequence < next { lateCount -= 1 }
@@ -163,6 +164,11 @@ extension TransportFeedbackRecorder {
             rawValue |= oneBit >= twoBit ? bits << UInt16(13 - index) : bits << UInt16(12 - 2 * index)
         }
         return StatusChunk(rawValue: rawValue)
+    }
+
+    /// The part of a range whose arrivals are known.
+    private func inWindow(_ range: Range<Int64>) -> Range<Int64> {
+        range.clamped(to: windowStart..<highest + 1)
     }
 
     /// Numbers before the window were never received.
