@@ -204,6 +204,18 @@ class Page:
             check(time.monotonic() < deadline, f"no {what} within {seconds} s")
             time.sleep(0.05)
 
+    def press(self, key):
+        """A key of the keyboard, in the tab that is in front."""
+        codes = {"Enter": (13, "\r"), "Tab": (9, ""), " ": (32, " ")}
+        code, text = codes[key]
+        fields = {"key": key, "code": "Space" if key == " " else key, "windowsVirtualKeyCode": code}
+        self.ask("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **fields)
+        self.ask("Input.dispatchKeyEvent", type="keyUp", **fields)
+
+    @property
+    def focus(self):
+        return self.evaluate("document.activeElement.id")
+
     def picture(self, path, width=1100, height=980, dark=False):
         """The tab as a window of this size shows it."""
         self.ask("Page.bringToFront")

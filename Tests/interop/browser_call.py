@@ -78,6 +78,62 @@ def chromium_chromium():
         return summary([first, second]) + f"; shown {' · '.join(shown)}"
 
 
+def by_keyboard(page, key, expected):
+    """Presses a key on the control that has the focus, which is to be the expected one."""
+    page.ask("Page.bringToFront")
+    check(page.focus == expected, f"the focus is on {page.focus}, not on {expected}")
+    page.press(key)
+
+
+def chromium_keyboard():
+    """The page by hand: two tabs, keys only, from the form to the end and once more."""
+    phase = "document.body.dataset.phase"
+    with Relay() as relay:
+        pages = []
+        with chromium(f"http://{relay.http}/?room=keys&name=Ada"):
+            open_tab(f"http://{relay.http}/?room=keys&name=Grace")
+            for name in ("Ada", "Grace"):
+                page = Page(f"name={name}")
+                pages.append(page)
+                page.until("document.readyState === 'complete'", 20, "page")
+                page.evaluate("document.getElementById('name').focus()")
+                by_keyboard(page, "Enter", "name")
+                page.until(f"{phase} === 'prepared'", 20, "prepared session")
+                shown = page.evaluate("document.getElementById('own-state').textContent")
+                check(shown == "prepared", f"the own state reads {shown}")
+            ada, grace = pages
+            other = "document.getElementById('other-state').textContent"
+            ada.until(f"{other} === 'prepared'", 5, "sign of the other")
+            for page in pages:
+                by_keyboard(page, "Enter", "join")
+            for page in pages:
+                page.until(f"{phase} === 'joined' && {other} === 'joined'", 10, "call")
+                page.ask("Page.bringToFront")
+                page.until("document.body.classList.contains('has-picture')", 10, "picture")
+            ada.ask("Page.bringToFront")
+            ada.evaluate("document.getElementById('mic').focus()")
+            by_keyboard(ada, " ", "mic")
+            muted = ada.evaluate("document.getElementById('mic').getAttribute('aria-pressed')")
+            check(muted == "true", f"the microphone's button is pressed: {muted}")
+            ada.press("Tab")
+            ada.press("Tab")
+            by_keyboard(ada, "Enter", "hangup")
+            for page, words in ((ada, "You hung up."), (grace, "Ada hung up.")):
+                page.until(f"{phase} === 'ended'", 10, "end")
+                shown = page.evaluate("document.getElementById('headline').textContent")
+                check(shown == words, f"the end reads {shown!r}, not {words!r}")
+                facts = page.evaluate("document.getElementById('subline').textContent")
+                check("outcome: ended · reason: hangup" in facts, f"below it stands {facts!r}")
+            for page in pages:
+                by_keyboard(page, "Enter", "again")
+                page.until(f"{phase} === 'prepared'", 20, "second session")
+            ada.until(f"{other} === 'prepared'", 5, "sign of the other in the second call")
+            for page in pages:
+                page.close()
+        check_order(relay.events())
+        return "form, join, mute, hang up, call again"
+
+
 def chromium_firefox():
     """Firefox pairs no loopback candidates: media is on the namespace's address, the page on loopback (a secure context)."""
     with Relay(media="10.99.0.1:40000") as relay:

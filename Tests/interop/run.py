@@ -41,6 +41,7 @@ TESTS = [
     Test("wrtc_call", "control_away_hangup"),
     Test("wrtc_call", "worker_segv"),
     Test("browser_call", "chromium_chromium", seconds=150),
+    Test("browser_call", "chromium_keyboard", seconds=120),
     Test("browser_call", "chromium_firefox", network="veth", seconds=200),
     Test("browser_call", "chromium_wrtc", seconds=150),
 ]

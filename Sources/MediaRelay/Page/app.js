@@ -434,8 +434,9 @@ async function measure(current) {
   const seconds = before ? (performance.now() - current.measuredAt) / 1000 : 1;
   current.figures = now;
   current.measuredAt = performance.now();
-  $("rtt").textContent = now.roundTripMs === null ? "–" : `${now.roundTripMs.toFixed(now.roundTripMs < 10 ? 1 : 0)} ms`;
-  $("cipher").textContent = now.srtpCipher ?? "–";
+  // Browsers tell whole milliseconds.
+  $("rtt").textContent = now.roundTripMs === null ? "–" : now.roundTripMs < 1 ? "< 1 ms" : `${Math.round(now.roundTripMs)} ms`;
+  $("cipher").textContent = cipherNames[now.srtpCipher?.replace(/^SRTP_/, "")] ?? now.srtpCipher ?? "–";
   $("picture-in").textContent = picture(now.frameWidth, now.frameHeight, now.framesPerSecond);
   $("picture-out").textContent = picture(now.sentWidth, now.sentHeight, now.sentFramesPerSecond);
   $("loss-out").textContent = now.remoteFractionLost === null ? "–" : percent(now.remoteFractionLost);
@@ -447,6 +448,10 @@ async function measure(current) {
   $("rate-out").textContent = rate((now.bytesSent - before.bytesSent) / seconds);
 }
 
+const cipherNames = {
+  AEAD_AES_128_GCM: "AES-128-GCM", AEAD_AES_256_GCM: "AES-256-GCM", AES128_CM_HMAC_SHA1_80: "AES-128-CM, SHA-1",
+  AES_CM_128_HMAC_SHA1_80: "AES-128-CM, SHA-1",
+};
 const difference = (now, before, what) =>
   now[`audio${what}`] + now[`video${what}`] - before[`audio${what}`] - before[`video${what}`];
 const percent = (fraction) => `${(fraction * 100).toFixed(1)} %`;
