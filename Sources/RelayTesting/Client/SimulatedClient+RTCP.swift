@@ -7,7 +7,8 @@ extension SimulatedClient {
     static let reportInterval = Interval.seconds(1)
 
     func receiveRTCP(_ bytes: [UInt8]) {
-        guard let cipher = receiveCipher, let opened = cipher.openedRTCP(bytes) else {
+        guard let cipher = receiveCipher else { return }
+        guard let opened = cipher.openedRTCP(bytes) else {
             counters.unopenedRTCP += 1
             return
         }

@@ -12,7 +12,11 @@ final class ReceivedIndices {
 
 extension SimulatedClient {
     func receiveRTP(_ bytes: [UInt8]) {
-        guard let cipher = receiveCipher, let header = RTPHeader(bytes.span) else {
+        guard let cipher = receiveCipher else {
+            counters.earlyRTP += 1
+            return
+        }
+        guard let header = RTPHeader(bytes.span) else {
             counters.unopenedRTP += 1
             return
         }
@@ -38,9 +42,9 @@ extension SimulatedClient {
     private func deliver(_ header: RTPHeader, _ plain: [UInt8]) {
         var payload = Array(plain[header.headerByteCount...])
         if header.hasPadding, let last = payload.last { payload.removeLast(min(payload.count, Int(last))) }
-        if let section = sections.first(where: { $0.receives && $0.rtxPayloadType == header.payloadType }),
-            section.relayRTXSSRC == header.ssrc || section.relayRTXSSRC == nil
-        {
+        if let section = sections.first(where: {
+            $0.receives && $0.rtxPayloadType == header.payloadType && $0.relayRTXSSRC == header.ssrc
+        }) {
             restore(section, header, plain, payload)
             return
         }

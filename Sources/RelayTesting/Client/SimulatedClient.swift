@@ -71,7 +71,9 @@ public final class SimulatedClient {
         public var bitrateLimits = 0
         public var goodbyes = 0
         public var malformedRTCP = 0
-        /// Did not open, came again, or came before keys.
+        /// Came before this side's keys: the relay's last DTLS flight was lost.
+        public var earlyRTP = 0
+        /// Did not open, or came again.
         public var unopenedRTP = 0
         public var unopenedRTCP = 0
         public var replayedRTP = 0
