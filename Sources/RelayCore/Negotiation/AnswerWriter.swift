@@ -31,11 +31,15 @@ struct AnswerWriter {
         return answer
     }
 
+    /// A refused m-line needs its place and its mid only (RFC 9429 §5.3.1); the transport is repeated because
+    /// aiortc takes no answer with a section that lacks it.
     private func refused(_ media: SessionDescription.Media) -> SessionDescription.Media {
         var section = SessionDescription.Media(
             kind: media.kind, port: 0, transportProtocol: media.transportProtocol, formats: media.formats)
         section.mid = media.mid
         section.direction = .inactive
+        section.transport = endpoint.transport(localICE)
+        section.hasRTCPMux = media.hasRTCPMux
         return section
     }
 

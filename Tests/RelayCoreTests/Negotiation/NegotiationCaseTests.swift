@@ -154,6 +154,16 @@ struct NegotiationCaseTests {
         #expect(negotiated.session.sections.map(\.index) == [0])
     }
 
+    @Test("a refused section repeats the transport, without which aiortc takes no answer, and names no codec")
+    func refusedTransport() throws {
+        let refused = try Negotiated(Self.fourSections).media(3)
+        #expect(refused.transport.setup == .passive)
+        #expect(refused.transport.iceUfrag != nil)
+        #expect(refused.hasRTCPMux)
+        #expect(refused.codecs.isEmpty)
+        #expect(refused.direction == .inactive)
+    }
+
     @Test(
         "S03: the answer's direction is the offer's, seen from the other side",
         arguments: [
