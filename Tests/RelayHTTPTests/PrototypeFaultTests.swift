@@ -1,4 +1,5 @@
 import COpenSSL
+import Dispatch
 import Glibc
 import RelayHTTP
 import Testing
@@ -11,6 +12,9 @@ struct PrototypeFaultTests {
         let test = try TestServer(certificate: certificate)
         let good = try test.connectTLS(try ClientContext())
         for round in 0..<20 {
+            // Accepted before the others fail, so that nothing that belongs to accepting clears the queue behind them.
+            let late = try test.connect()
+            #expect(test.waitForCounters { $0.openConnections == 2 })
             // A broken record and a reset in the middle both leave errors in OpenSSL's queue.
             let broken = try test.connect()
             broken.send(Array("GET / HTTP/1.1\r\nHost: plain text on a TLS port\r\n\r\n".utf8))
@@ -18,7 +22,14 @@ struct PrototypeFaultTests {
             let aborted = try test.connect()
             aborted.send([0x16, 0x03, 0x01, 0x00, 0x05, 0x01, 0x00, 0x00, 0x01, 0xff])
             aborted.reset()
+            #expect(test.waitForCounters { $0.tlsFailures == 2 * UInt64(round + 1) })
+            // A handshake waits for the client in its middle: here errors of others would be read as its own.
+            let context = try ClientContext()
+            try withExtendedLifetime(context) { try late.startTLS(context.pointer) }
+            #expect(try late.get("/b").status == 200)
             #expect(try good.get("/a?\(round)").text == "GET /a?\(round) ")
+            late.close()
+            #expect(test.waitForCounters { $0.openConnections == 1 })
         }
         #expect(test.waitForCounters { $0.tlsFailures == 40 })
     }
@@ -72,8 +83,6 @@ struct PrototypeFaultTests {
         let test = try TestServer()
         let floods = try (0..<16).map { _ in try test.connect() }
         let stop = StopFlag()
-        let port = test.port
-        _ = port
         for flood in floods { flood.send(opening) }
         let descriptors = floods.map(\.descriptor)
         let thread = FloodThread(descriptors: descriptors, stop: stop)
@@ -88,6 +97,29 @@ struct PrototypeFaultTests {
         stop.set()
         // The prototype stalled 1.6 s; the machine is shared, so the bound is generous.
         #expect(worst < 0.8)
+    }
+
+    @Test("fault 4: a wake reads once: a body that lies there whole does not hold up a request that came behind it")
+    func oneReadPerWake() throws {
+        let gate = DispatchSemaphore(value: 0)
+        let test = try TestServer { _ in } application: { server, request in
+            if request.target == "/gate" { gate.wait() }
+            server.respond(request.id, HTTPResponse(status: 200))
+        }
+        let flood = try test.connect()
+        let good = try test.connect()
+        #expect(try flood.get("/first").status == 200)
+        #expect(try good.get("/second").status == 200)
+        let keeper = try test.connect()
+        keeper.send("GET /gate HTTP/1.1\r\nHost: r\r\n\r\n")
+        #expect(test.request("/gate") != nil)
+        // While the loop stands still, 48 KB in chunks of one byte come, and behind them a small request.
+        flood.send(Text.chunked(String(repeating: "1\r\nx\r\n", count: 8000) + "0\r\n\r\n"))
+        good.send("GET /good HTTP/1.1\r\nHost: r\r\n\r\n")
+        gate.signal()
+        #expect(try flood.readResponse().status == 200)
+        #expect(try good.readResponse().status == 200)
+        #expect(test.requests.map(\.target).suffix(2) == ["/good", "/a"])
     }
 
     @Test("fault 5: framing is decided on bytes: Unicode look-alikes are no ASCII", arguments: [
@@ -157,13 +189,15 @@ struct PrototypeFaultTests {
     @Test("fault 7: a body inside one TLS record that one read does not take is read on without a further packet")
     func pendingInsideTLS() throws {
         let certificate = try TestCertificate(name: "relay.test")
-        let test = try TestServer(certificate: certificate)
+        // Records of 16 KiB, reads of 3 KiB.
+        let test = try TestServer(certificate: certificate, { $0.limits.readByteCount = 3000 })
         let client = try test.connectTLS(try ClientContext())
         let body = String(repeating: "b", count: 60_000)
         #expect(try client.request(Text.post("Content-Length: 60000", body: body)).text == "POST /a " + body)
-        // Two requests in one record: the second one is inside OpenSSL or the connection when the first is answered.
-        client.send(Text.get() + "GET /b HTTP/1.1\r\nHost: r\r\n\r\n")
-        #expect(try client.readResponse().text == "GET /a ")
+        // Two requests in one record: the second one is inside OpenSSL when the first is answered.
+        let first = Text.post("Content-Length: 5000", body: String(repeating: "c", count: 5000))
+        client.send(first + "GET /b HTTP/1.1\r\nHost: r\r\n" + "X: " + String(repeating: "y", count: 5000) + "\r\n\r\n")
+        #expect(try client.readResponse().status == 200)
         #expect(try client.readResponse().text == "GET /b ")
     }
 
@@ -177,6 +211,25 @@ struct PrototypeFaultTests {
         test.server.respond(first, HTTPResponse(status: 200, body: [UInt8](repeating: 0x61, count: 500_000)))
         #expect(test.waitForCounters { $0.pendingOutputByteCount > 0 })
         #expect(test.requests.map(\.target) == ["/a"])
+        #expect(try client.readResponse().body.count == 500_000)
+        #expect(test.request("/b") != nil)
+    }
+
+    @Test("fault 8: a request that comes while the answer to the one before it waits is not even read")
+    func laterPipelining() throws {
+        let test = try TestServer(
+            { $0.limits.sendBufferByteCount = 8 * 1024 }, application: TestServer.silence)
+        let client = try test.connect(receiveBufferByteCount: 4096)
+        client.send(Text.get())
+        let first = try #require(test.request("/a")).id
+        test.server.respond(first, HTTPResponse(status: 200, body: [UInt8](repeating: 0x61, count: 500_000)))
+        #expect(test.waitForCounters { $0.pendingOutputByteCount > 0 })
+        client.send("GET /b HTTP/1.1\r\nHost: r\r\n\r\n")
+        // Another client's request comes behind it and is handed over: the loop has seen both.
+        let other = try test.connect()
+        other.send("GET /c HTTP/1.1\r\nHost: r\r\n\r\n")
+        #expect(test.request("/c") != nil)
+        #expect(test.requests.map(\.target) == ["/a", "/c"])
         #expect(try client.readResponse().body.count == 500_000)
         let second = try #require(test.request("/b")).id
         test.server.respond(second, HTTPResponse(status: 200))
@@ -266,6 +319,12 @@ struct PrototypeFaultTests {
         #expect(new.certificateName == "after.test")
         #expect(try old.get("/a").status == 200)
         #expect(try new.get("/b").status == 200)
+        // The first client behind a reload gets the new one, however close behind it comes.
+        for round in 0..<40 {
+            try certificate.write(name: "\(round).test")
+            try test.server.reloadTLS()
+            #expect(try test.connectTLS(context).certificateName == "\(round).test")
+        }
     }
 }
 

@@ -28,6 +28,26 @@ struct QueueTests {
         #expect(ConnectionKey(rawValue: key.rawValue) == key)
     }
 
+    @Test("the key of a removed connection finds nothing, also when another one has its slot")
+    func generations() {
+        var table = ConnectionTable<String>()
+        var keys: [ConnectionKey] = []
+        func insert(_ name: String) {
+            _ = table.insert { key in
+                keys.append(key)
+                return name
+            }
+        }
+        insert("first")
+        insert("second")
+        table.remove(keys[0])
+        #expect(table[keys[0]] == nil && table[keys[1]] == "second")
+        insert("third")
+        #expect(keys[2].slot == keys[0].slot)
+        #expect(table[keys[0]] == nil && table[keys[2]] == "third")
+        #expect(table.count == 2 && table.capacity == 2 && table.all.sorted() == ["second", "third"])
+    }
+
     @Test("an output queue gives its bytes back in order, whatever is taken at a time", arguments: [1, 3, 10, 1000])
     func outputOrder(step: Int) {
         var queue = OutputQueue()

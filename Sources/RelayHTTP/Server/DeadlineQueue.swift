@@ -1,22 +1,3 @@
-/// Names a connection for as long as it lives: a slot and how often the slot was used. Also what epoll hands back, so a
-/// stale event of a closed connection never reaches the next one with the same number.
-package struct ConnectionKey: Hashable, Sendable {
-    package var slot: UInt32
-    package var generation: UInt32
-
-    package init(slot: UInt32, generation: UInt32) {
-        self.slot = slot
-        self.generation = generation
-    }
-
-    package init(rawValue: UInt64) {
-        slot = UInt32(truncatingIfNeeded: rawValue)
-        generation = UInt32(truncatingIfNeeded: rawValue >> 32)
-    }
-
-    package var rawValue: UInt64 { UInt64(generation) << 32 | UInt64(slot) }
-}
-
 /// A binary heap of wake-ups. Entries are hints: a connection keeps its true deadline itself, and an entry that comes too
 /// early is put back, so moving a deadline later costs nothing.
 package struct DeadlineQueue {

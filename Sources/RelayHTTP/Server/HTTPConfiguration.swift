@@ -45,6 +45,8 @@ public struct HTTPConfiguration: Sendable {
         public var pendingOutputByteCount = 64 << 20
         /// Stream bytes handed over by other threads and not yet taken; more closes all event streams.
         public var mailboxByteCount = 64 << 20
+        /// What one read of a connection takes at most, bytes: its share of a turn.
+        public var readByteCount = 16 * 1024
         /// Kernel send buffer of a connection (SO_SNDBUF), bytes: without it the kernel hides 4 MB per slow reader.
         public var sendBufferByteCount = 64 * 1024
 

@@ -39,7 +39,7 @@ extension ServerLoop {
             counters.refusedConnections += 1
         }
         spareDescriptor = lio_spare_descriptor()
-        if descriptor < 0 || spareDescriptor < 0 { pauseAccepting() }
+        if descriptor < 0 { pauseAccepting() }
     }
 
     private func pauseAccepting() {
@@ -55,7 +55,7 @@ extension ServerLoop {
     }
 
     private func take(_ descriptor: Int32, from address: SocketAddress, listener: Int) {
-        let excess = counters.openConnections - streams.count - configuration.limits.connectionCount
+        let excess = connections.count - streams.count - configuration.limits.connectionCount
         let isSecure = listeners[listener].isSecure
         guard excess < 0 || (!isSecure && excess < Self.refusedCount) else {
             Glibc.close(descriptor)
@@ -71,11 +71,11 @@ extension ServerLoop {
                 return
             }
         }
-        let connection = Connection(
-            descriptor: descriptor, key: takeSlot(), peer: address.text, listener: listener, tls: session,
-            limits: configuration.parser)
-        connections[Int(connection.key.slot)] = connection
-        counters.openConnections += 1
+        let connection = connections.insert { key in
+            Connection(
+                descriptor: descriptor, key: key, peer: address.text, listener: listener, tls: session,
+                limits: configuration.parser)
+        }
         watch(connection)
         guard excess < 0 else {
             counters.refusedConnections += 1
@@ -84,14 +84,5 @@ extension ServerLoop {
         }
         counters.connections += 1
         enter(.head, connection)
-    }
-
-    private func takeSlot() -> ConnectionKey {
-        if let slot = freeSlots.popLast() {
-            return ConnectionKey(slot: slot, generation: generations[Int(slot)])
-        }
-        connections.append(nil)
-        generations.append(0)
-        return ConnectionKey(slot: UInt32(connections.count - 1), generation: 0)
     }
 }

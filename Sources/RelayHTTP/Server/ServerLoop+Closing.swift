@@ -25,9 +25,9 @@ extension ServerLoop {
         connection.scheduled = connection.deadline
         deadlines.insert(DeadlineQueue.Entry(time: connection.deadline, key: connection.key))
         // Entries of closed connections lie there until their time; a storm of connections must not make them many.
-        guard deadlines.count > 8 * connections.count + 1024 else { return }
+        guard deadlines.count > 8 * connections.capacity + 1024 else { return }
         deadlines.removeAll()
-        for case let connection? in connections where connection.deadline != .max {
+        for connection in connections.all where connection.deadline != .max {
             connection.scheduled = connection.deadline
             deadlines.insert(DeadlineQueue.Entry(time: connection.deadline, key: connection.key))
         }
@@ -35,7 +35,7 @@ extension ServerLoop {
 
     func passDeadlines() {
         while let entry = deadlines.take(until: now) {
-            guard let connection = connection(entry.key), connection.scheduled == entry.time else { continue }
+            guard let connection = connections[entry.key], connection.scheduled == entry.time else { continue }
             connection.scheduled = .max
             if connection.deadline <= now {
                 expire(connection)
@@ -46,7 +46,7 @@ extension ServerLoop {
         if acceptResumeTime <= now { resumeAccepting() }
         if stopDeadline <= now {
             stopDeadline = .max
-            for case let connection? in connections { drop(connection) }
+            for connection in connections.all { drop(connection) }
         }
     }
 
@@ -77,18 +77,13 @@ extension ServerLoop {
     func drop(_ connection: Connection) {
         let mode = connection.mode
         guard mode != .closed else { return }
-        let slot = Int(connection.key.slot)
-        precondition(connections[slot] === connection, "a slot has one connection")
         connection.mode = .closed
         release(connection)
         counters.pendingOutputByteCount -= connection.output.byteCount
-        counters.openConnections -= 1
         // Freed before the descriptor is closed: OpenSSL may still look at it.
         connection.tls = nil
         Glibc.close(connection.descriptor)
-        connections[slot] = nil
-        generations[slot] &+= 1
-        freeSlots.append(UInt32(slot))
+        connections.remove(connection.key)
         switch mode {
         case .waiting:
             inFlight[connection.requestID] = InFlight(connection: nil)

@@ -16,7 +16,7 @@ extension ServerLoop {
 
     /// Takes a request out of those in flight. Nil, and counted, when its client is gone or it was answered before.
     private func takeInFlight(_ id: HTTPRequestID) -> Connection? {
-        guard let key = inFlight.removeValue(forKey: id)?.connection, let connection = connection(key) else {
+        guard let key = inFlight.removeValue(forKey: id)?.connection, let connection = connections[key] else {
             counters.skipped += 1
             return nil
         }
@@ -58,7 +58,7 @@ extension ServerLoop {
     }
 
     private func write(_ id: HTTPRequestID, _ bytes: [UInt8]) {
-        guard let key = streams[id], let connection = connection(key) else {
+        guard let key = streams[id], let connection = connections[key] else {
             counters.skipped += 1
             return
         }
@@ -71,7 +71,7 @@ extension ServerLoop {
         guard !bytes.isEmpty else { return }
         let chunk = ResponseWriter.chunk(bytes)
         for id in ids {
-            guard let key = streams[id], let connection = connection(key) else {
+            guard let key = streams[id], let connection = connections[key] else {
                 counters.skipped += 1
                 continue
             }
@@ -93,7 +93,7 @@ extension ServerLoop {
     }
 
     private func close(_ id: HTTPRequestID) {
-        if let key = streams[id], let connection = connection(key) { return endStream(connection) }
+        if let key = streams[id], let connection = connections[key] { return endStream(connection) }
         guard let connection = takeInFlight(id) else { return }
         // No answer will come: the mode says that nobody needs to be told.
         connection.mode = .draining
@@ -111,7 +111,7 @@ extension ServerLoop {
     /// Stream bytes were lost on their way to this thread: no stream may go on as if nothing were missing.
     func closeAllStreams() {
         for key in Array(streams.values) {
-            guard let connection = connection(key) else { continue }
+            guard let connection = connections[key] else { continue }
             counters.streamOverflows += 1
             drop(connection)
         }
@@ -124,7 +124,7 @@ extension ServerLoop {
         acceptResumeTime = .max
         shared.listenersClosed.open()
         if stopDeadline == .max { stopDeadline = time(afterMs: configuration.deadlines.stopMs) }
-        for case let connection? in connections {
+        for connection in connections.all {
             switch connection.mode {
             case _ where !graceful:
                 drop(connection)

@@ -4,7 +4,7 @@ import Glibc
 /// The server's thread: waits for sockets, deadlines and commands, and decides what each connection does next.
 ///
 /// Made inside its thread and confined to it. A turn does a bounded piece of work for each connection that is ready (one
-/// read of at most 16 KiB), so that a flood on one never stalls the others.
+/// read), so that a flood on one never stalls the others.
 final class ServerLoop {
     /// What the thread is given at its start.
     struct Launch: Sendable {
@@ -23,7 +23,6 @@ final class ServerLoop {
     }
 
     static let maximumListenerCount = 64
-    static let readByteCount = 16 * 1024
     private static let eventCount = 64
     /// Slots from here on are not connections.
     private static let firstListenerSlot = UInt32.max - 127
@@ -39,9 +38,7 @@ final class ServerLoop {
 
     var context: TLSContext?
     var listeners: [ListeningSocket]
-    var connections: [Connection?] = []
-    var generations: [UInt32] = []
-    var freeSlots: [UInt32] = []
+    var connections = ConnectionTable<Connection>()
     var inFlight: [HTTPRequestID: InFlight] = [:]
     var streams: [HTTPRequestID: ConnectionKey] = [:]
     var deadlines = DeadlineQueue()
@@ -77,7 +74,7 @@ final class ServerLoop {
         }
         events = .allocate(capacity: Self.eventCount)
         events.initialize(repeating: epoll_event(), count: Self.eventCount)
-        readBuffer = .allocate(byteCount: Self.readByteCount, alignment: 16)
+        readBuffer = .allocate(byteCount: configuration.limits.readByteCount, alignment: 16)
         spareDescriptor = lio_spare_descriptor()
         now = Self.monotonicTime()
     }
@@ -95,7 +92,7 @@ final class ServerLoop {
         control(EPOLL_CTL_ADD, signal, EPOLLIN.rawValue, ConnectionKey(slot: Self.signalSlot, generation: 0))
         for index in listeners.indices { watchListener(index, EPOLL_CTL_ADD, EPOLLIN.rawValue) }
         applyCommands(staysAwake: false)
-        while !isStopping || counters.openConnections > 0 { turn() }
+        while !isStopping || connections.count > 0 { turn() }
         precondition(listeners.isEmpty, "listeners outlive no stop")
         publishCounters()
         shared.listenersClosed.open()
@@ -114,7 +111,7 @@ final class ServerLoop {
         }
         let keys = resumed
         resumed.removeAll(keepingCapacity: true)
-        for key in keys { if let connection = connection(key) { read(connection) } }
+        for key in keys { if let connection = connections[key] { read(connection) } }
         passDeadlines()
         applyCommands(staysAwake: false)
         publishCounters()
@@ -125,15 +122,9 @@ final class ServerLoop {
             shared.mailbox.clearSignal()
         } else if key.slot >= Self.firstListenerSlot {
             accept(Int(key.slot - Self.firstListenerSlot))
-        } else if let connection = connection(key) {
+        } else if let connection = connections[key] {
             receive(events, for: connection)
         }
-    }
-
-    /// The connection of a key; nil when it is closed, whoever has its slot now.
-    func connection(_ key: ConnectionKey) -> Connection? {
-        guard Int(key.slot) < connections.count, generations[Int(key.slot)] == key.generation else { return nil }
-        return connections[Int(key.slot)]
     }
 
     private func applyCommands(staysAwake: Bool) {
@@ -143,6 +134,7 @@ final class ServerLoop {
     }
 
     private func publishCounters() {
+        counters.openConnections = connections.count
         counters.openStreams = streams.count
         counters.requestsInFlight = inFlight.count + bodyReaderCount
         guard counters != publishedCounters else { return }
