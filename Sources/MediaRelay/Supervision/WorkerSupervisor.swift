@@ -147,6 +147,9 @@ package final class WorkerSupervisor {
     /// No worker process is left.
     package var isEmpty: Bool { processes.isEmpty }
 
+    /// Worker processes that run, whether they have said hello or not.
+    package var processIDs: [Int32] { processes.values.map(\.process.processID).sorted() }
+
     /// Workers that are connected now.
     package var connectedWorkers: [WorkerID] {
         processes.values.filter { $0.connection != nil }.compactMap(\.worker)
