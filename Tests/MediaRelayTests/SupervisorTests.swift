@@ -22,7 +22,7 @@ import Testing
     @Test("each index gets a worker, with its own port and epoch")
     func severalWorkers() throws {
         let control = try ControlHarness(workerCount: 2)
-        #expect(control.run { $0.hellos.count == 2 })
+        try #require(control.run { $0.hellos.count == 2 })
         #expect(Set(control.hellos.map(\.worker.index)) == [0, 1])
         #expect(Set(control.hellos.map(\.worker.epoch)).count == 2)
         #expect(Set(control.hellos.flatMap(\.endpoint.candidates).map(\.port)).count == 2)
@@ -45,7 +45,7 @@ import Testing
         #expect(MonotonicClock.now() - killedAt < .seconds(2))
         #expect(control.gone == [hello.worker])
         #expect(control.causes == ["killed by signal 9"])
-        #expect(control.run { $0.hellos.count == 2 })
+        try #require(control.run { $0.hellos.count == 2 })
         let replacement = try #require(control.hellos.last)
         #expect(replacement.worker.index == 0 && replacement.worker.epoch != hello.worker.epoch)
         #expect(replacement.processID != hello.processID)
@@ -54,10 +54,10 @@ import Testing
     @Test("a worker that crashes by a trap's signal is replaced, the other one is left alone", arguments: [SIGSEGV, SIGILL])
     func crashed(signal: Int32) throws {
         let control = try ControlHarness(workerCount: 2)
-        #expect(control.run { $0.hellos.count == 2 })
+        try #require(control.run { $0.hellos.count == 2 })
         let (first, second) = (control.hellos[0], control.hellos[1])
         kill(first.processID, signal)
-        #expect(control.run { $0.hellos.count == 3 })
+        try #require(control.run { $0.hellos.count == 3 })
         #expect(control.gone == [first.worker])
         #expect(control.hellos[2].worker.index == first.worker.index)
         #expect(control.supervisor?.connectedWorkers.contains(second.worker) == true)
@@ -107,7 +107,7 @@ import Testing
         control.close()
         control.forgetEvents()
         try control.open(known: [])
-        #expect(control.run { !$0.gone.isEmpty && $0.supervisor?.connectedWorkers.count == 1 })
+        try #require(control.run { !$0.gone.isEmpty && $0.supervisor?.connectedWorkers.count == 1 })
         #expect(control.hellos.count >= 1)
         // Whichever of the two came first stays; the other one is gone.
         let remaining = try #require(control.supervisor?.connectedWorkers.first)
@@ -119,7 +119,7 @@ import Testing
     @Test("shutDown ends every worker with status 0 and starts none any more")
     func shutDown() throws {
         let control = try ControlHarness(workerCount: 2)
-        #expect(control.run { $0.hellos.count == 2 })
+        try #require(control.run { $0.hellos.count == 2 })
         control.supervisor?.shutDown(now: MonotonicClock.now())
         #expect(control.run { $0.supervisor?.isEmpty == true })
         #expect(control.causes == ["exited with status 0", "exited with status 0"])
