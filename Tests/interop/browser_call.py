@@ -81,7 +81,7 @@ def chromium_chromium():
 def by_keyboard(page, key, expected):
     """Presses a key on the control that has the focus, which is to be the expected one."""
     page.ask("Page.bringToFront")
-    check(page.focus == expected, f"the focus is on {page.focus}, not on {expected}")
+    page.until(f"document.activeElement?.id === '{expected}'", 5, f"focus on {expected}; it is on {page.focus!r}")
     page.press(key)
 
 
@@ -95,7 +95,8 @@ def chromium_keyboard():
             for name in ("Ada", "Grace"):
                 page = Page(f"name={name}")
                 pages.append(page)
-                page.until("document.readyState === 'complete'", 20, "page")
+                # The script has run when it has filled in the name; before that the tab may still show nothing.
+                page.until(f"document.getElementById('name')?.value === '{name}'", 20, "page")
                 page.evaluate("document.getElementById('name').focus()")
                 by_keyboard(page, "Enter", "name")
                 page.until(f"{phase} === 'prepared'", 20, "prepared session")
