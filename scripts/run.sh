@@ -24,6 +24,7 @@ if [ "${LAN:-0}" != 1 ]; then
   exec "$relay" serve --http "127.0.0.1:$port" --media "0.0.0.0:$media_port" --media "[::]:$media_port" "${common[@]}" "$@"
 fi
 
+scripts/install-packages.sh lan
 # The address that this machine has towards the network.
 address=${ADDRESS:-$(ip -4 route get 192.0.2.1 2>/dev/null | sed -n 's/.* src \([0-9.]*\).*/\1/p')}
 [ -n "$address" ] || { echo "run.sh: no network address found; give one: make run LAN=1 ADDRESS=192.168.1.5" >&2; exit 1; }

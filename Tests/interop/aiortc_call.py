@@ -133,3 +133,34 @@ def aiortc_call():
     # aiortc never uses loopback addresses: HTTP is on loopback, media on the namespace's own address.
     with Relay(media="10.99.0.1:40000") as relay:
         return asyncio.run(call(relay))
+
+
+async def mixed_call(relay):
+    from wrtc_client import WrtcClient
+
+    room = relay.create_room(kind="peer", media="video")
+    alice, bob = Client(relay, room, "alice"), WrtcClient(relay, room, "bob", participant(room, "bob"))
+    await asyncio.gather(alice.prepare(), bob.prepare())
+    for client in (alice, bob):
+        relay.await_event("participant.prepared", room, 2, uid=client.uid)
+    await alice.ask("POST", alice.location + "/join")
+    await bob.join()
+    await asyncio.sleep(TALK)
+    totals = await bob.totals()
+    for frames, what in ((alice.frames["video"], "aiortc"), (totals["framesDecoded"], "wrtc")):
+        check(frames > TALK * 20 * 0.6, f"{what} decoded {frames} frames; {totals}, {alice.frames}")
+    check(alice.loud > TALK * 50 * 0.6, f"aiortc heard {alice.loud} loud frames of {alice.frames}")
+    check(totals["audioEnergy"] > 0.01, f"wrtc heard silence: {totals}")
+    check(totals["lost"] == 0 and await alice.lost() == 0, f"packets were lost: {totals}, {await alice.lost()}")
+    await bob.leave()
+    relay.await_event("room.closed", room, 2)
+    check_order(relay.events())
+    check_end(relay.events(room=room), "bob", "alice")
+    await asyncio.gather(alice.close(), bob.close())
+    return f"aiortc {alice.frames}; wrtc {totals['framesDecoded']} frames"
+
+
+def aiortc_wrtc():
+    """Different payload types and extension ids on both sides (Opus is 96 here and 111 there), different SRTP profiles."""
+    with Relay(media="10.99.0.1:40000") as relay:
+        return asyncio.run(mixed_call(relay))

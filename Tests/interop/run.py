@@ -36,6 +36,7 @@ TESTS = [
     Test("wrtc_call", "wrtc_call_postquantum", environment={"WRTC_FIELD_TRIALS": "WebRTC-EnableDtlsPqc/Enabled/"}),
     Test("wrtc_call", "wrtc_call_loss", seconds=90),
     Test("aiortc_call", "aiortc_call", network="veth"),
+    Test("aiortc_call", "aiortc_wrtc", network="veth"),
     Test("libdatachannel_call", "libdatachannel_call"),
     Test("wrtc_call", "control_kill"),
     Test("wrtc_call", "control_away_hangup"),

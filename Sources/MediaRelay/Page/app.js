@@ -235,7 +235,12 @@ function receive(current, event) {
       setState(current, person, "interrupted");
       break;
     case "participant.recovered": setState(current, person, person.before ?? "joined"); break;
-    case "participant.replaced": current.people.delete(event.participantId); break;
+    case "participant.replaced":
+      current.people.delete(event.participantId);
+      if (event.participantId === current.own) {
+        finish(current, "Somebody with the same name took this call over.", "Another tab or machine, perhaps your own.");
+      }
+      break;
     case "participant.left":
       person.reason = event.reason;
       person.detail = event.data?.detail;
