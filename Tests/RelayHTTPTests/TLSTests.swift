@@ -127,4 +127,27 @@ struct TLSTests {
         test.server.respond(try #require(test.request("/b")).id, HTTPResponse(status: 200))
         #expect(try next.readResponse().status == 200)
     }
+
+    @Test("writing on to a TLS client that has closed raises no signal")
+    func noSignal() throws {
+        let certificate = try TestCertificate(name: "relay.test")
+        // The sink stands still until the client has closed, so that the loop writes before it sees the close.
+        let gate = DispatchSemaphore(value: 0)
+        let test = try TestServer(certificate: certificate, application: { server, request in
+            guard request.target == "/a" else { return TestServer.echo(server, request) }
+            server.openStream(request.id, headers: [])
+            for _ in 0..<10 { server.write(request.id, [UInt8](repeating: 0x61, count: 1000)) }
+            gate.wait()
+        })
+        for round in 1...10 {
+            let client = try test.connectTLS(try ClientContext())
+            client.send(Text.get())
+            let requests = try #require(test.requests(count: round))
+            client.close()
+            gate.signal()
+            #expect(test.waitForGone(requests[round - 1].id))
+        }
+        let next = try test.connectTLS(try ClientContext())
+        #expect(try next.get("/b").status == 200)
+    }
 }

@@ -121,6 +121,11 @@ final class RawClient {
 
     /// Sends all bytes, or as many as the server takes before it closes.
     func send(_ bytes: [UInt8]) {
+        // OpenSSL writes without MSG_NOSIGNAL. Only this thread's signal: the server has to mind its own.
+        var pipe = sigset_t()
+        sigemptyset(&pipe)
+        sigaddset(&pipe, SIGPIPE)
+        if ssl != nil { pthread_sigmask(SIG_BLOCK, &pipe, nil) }
         var offset = 0
         while offset < bytes.count {
             let count = bytes.withUnsafeBytes { pointer -> Int in
@@ -131,6 +136,25 @@ final class RawClient {
             guard count > 0 else { return }
             offset += count
         }
+    }
+
+    /// The TLS record that carries a text, not sent.
+    func record(of text: String) -> [UInt8] {
+        guard let ssl, let memory = BIO_new(BIO_s_mem()), let socket = BIO_new_socket(descriptor, BIO_NOCLOSE)
+        else { return [] }
+        BIO_up_ref(memory)
+        SSL_set0_wbio(ssl, memory)
+        SSL_write(ssl, Array(text.utf8), Int32(text.utf8.count))
+        var record = [UInt8](repeating: 0, count: text.utf8.count + 1024)
+        let count = BIO_read(memory, &record, Int32(record.count))
+        SSL_set0_wbio(ssl, socket)
+        BIO_free(memory)
+        return Array(record.prefix(Int(max(0, count))))
+    }
+
+    /// Sends bytes beside TLS.
+    func sendRaw(_ bytes: ArraySlice<UInt8>) {
+        _ = bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
     }
 
     /// Reads once. False at the end, at a reset, and after 10 s of silence.
