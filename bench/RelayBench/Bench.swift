@@ -32,9 +32,9 @@ struct Bench {
             report.progress(
                 "[\(i + 1)/\(grid.count)] \(workload.packetByteCount) B, batch \(workload.batch), "
                     + "\(workload.participants) participants, burst \(workload.burst)")
-            let bench = ForwardingBench(rounds: options.rounds)
+            let bench = ForwardingBench(rounds: options.rounds, only: options.contender)
             let result = try bench.run(workload) { fleet in
-                options.isLimitOnly ? nil : try RelayContender(fleet: fleet, now: ForwardingBench.start)
+                try RelayContender(fleet: fleet, now: ForwardingBench.start)
             }
             report.add(result)
             results.append(result)
@@ -54,16 +54,19 @@ struct Bench {
 struct Options {
     var isJSON = false
     var isQuick = false
-    /// Without the relay: what the machine can do.
-    var isLimitOnly = false
+    /// This contender alone, for profilers.
+    var contender: String?
+    /// This row alone.
+    var row: Workload?
     var rounds = 400
 
     static let usage = """
-        usage: RelayBench [--quick] [--json] [--limit-only] [--rounds N]
-          --quick       only batch 64 and fewer rounds
-          --json        one JSON object per line on standard output
-          --limit-only  the C limit loop alone
-          --rounds N    timed rounds per row (20 or more)
+        usage: RelayBench [--quick] [--json] [--rounds N] [--row BYTES/BATCH/PARTICIPANTS/BURST] [--only NAME]
+          --quick     only batch 64 and fewer rounds
+          --json      one JSON object per line on standard output
+          --rounds N  timed rounds per row (20 or more)
+          --row       one row, e.g. 1150/64/2000/1 (an even count of participants)
+          --only      one contender, for profilers: relay, L0, L1 or L1g
         """
 
     init?(_ arguments: [String]) {
@@ -74,7 +77,16 @@ struct Options {
             case "--quick":
                 isQuick = true
                 rounds = 150
-            case "--limit-only": isLimitOnly = true
+            case "--only":
+                guard let name = rest.popFirst(), ["relay", "L0", "L1", "L1g"].contains(name) else { return nil }
+                contender = name
+            case "--row":
+                let numbers = rest.popFirst()?.split(separator: "/").compactMap { Int($0) } ?? []
+                guard numbers.count == 4, (40...1_180).contains(numbers[0]), (1...64).contains(numbers[1]),
+                    (2...8_000).contains(numbers[2]), numbers[2].isMultiple(of: 2), (1...64).contains(numbers[3])
+                else { return nil }
+                row = Workload(
+                    packetByteCount: numbers[0], batch: numbers[1], participants: numbers[2], burst: numbers[3])
             case "--rounds":
                 guard let count = rest.popFirst().flatMap({ Int($0) }), count >= 20 else { return nil }
                 rounds = count
@@ -84,6 +96,7 @@ struct Options {
     }
 
     var grid: [Workload] {
+        if let row { return [row] }
         var rows: [Workload] = []
         for byteCount in [120, 1_150] {
             for batch in isQuick ? [64] : [64, 8] {

@@ -20,6 +20,13 @@ struct Workload: Hashable, Sendable {
     var isVideo: Bool { packetByteCount > 400 }
     /// Per participant and second: what moves the contenders' clock.
     var packetsPerSecond: Int { isVideo ? 200 : 50 }
+
+    /// Until every participant has sent a few packets, which sets up state, and the relay's packet history has gone round
+    /// once: memory that is touched for the first time costs a page fault.
+    var warmUpRounds: Int {
+        let packets = max(4 * participants, isVideo ? EngineConfiguration().historyByteCount / 1_000 : 0)
+        return max(50, packets / batch)
+    }
 }
 
 /// A check on the contenders' output failed: a measurement of wrong work means nothing.

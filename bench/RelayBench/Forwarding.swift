@@ -37,18 +37,20 @@ struct ForwardingResult {
 }
 
 struct ForwardingBench {
-    static let warmUpRounds = 50
     /// Where the contenders' clock starts: they are handed the time.
     static let start = Instant(nanoseconds: 1_000_000_000_000)
     var rounds: Int
+    /// The only contender, all when nil.
+    var only: String?
 
     /// Runs one cell. `makeRelay` is called once per cell.
-    func run(_ workload: Workload, makeRelay: (Fleet) throws -> (any Contender)?) throws -> ForwardingResult {
+    func run(_ workload: Workload, makeRelay: (Fleet) throws -> any Relay) throws -> ForwardingResult {
         let fleet = try Fleet(workload)
         var contenders: [any Contender] = try LimitContender.Level.allCases.map {
             try LimitContender($0, fleet: fleet)
         }
-        if let relay = try makeRelay(fleet) { contenders.append(relay) }
+        contenders.append(try makeRelay(fleet))
+        if let only { contenders.removeAll { $0.name != only } }
         let verifiers = try contenders.map { $0.seals ? try Verifier(fleet: fleet) : nil }
         fleet.discardAll()
 
@@ -59,8 +61,7 @@ struct ForwardingBench {
         let perRound = Interval.nanoseconds(
             Int64(workload.batch) * 1_000_000_000 / Int64(workload.participants * workload.packetsPerSecond))
         var timerNanoseconds: Int64 = 0
-        // Every participant has sent before the count begins: first packets set up state.
-        let warmUp = max(Self.warmUpRounds, 2 * workload.participants / workload.batch + 1)
+        let warmUp = workload.warmUpRounds
         for round in 0..<warmUp + rounds {
             now += perRound
             fleet.makeBatch()
