@@ -29,10 +29,22 @@ final class FlowTable {
         return entries
     }
 
+    /// Every bit of address and port must reach the bits that are used: clients behind one NAT differ in the port alone.
     @inline(__always) private func slot(of address: PeerAddress) -> Int {
-        let mixed = (address.low ^ (address.high &* 0x9E37_79B9) ^ UInt64(address.port) &<< 40)
-            &* 0x9E37_79B9_7F4A_7C15
-        return Int(truncatingIfNeeded: mixed &>> 20) & mask
+        var mixed = address.low ^ (address.high &* 0xC2B2_AE3D_27D4_EB4F)
+        mixed = (mixed ^ mixed &>> 32) &+ UInt64(address.port) &* 0x9E37_79B9_7F4A_7C15
+        mixed = (mixed ^ mixed &>> 29) &* 0xBF58_476D_1CE4_E5B9
+        return Int(truncatingIfNeeded: mixed &>> 32) & mask
+    }
+
+    /// Entries that a look-up of `address` passes before it ends; 0 when its first place decides.
+    func probeCount(_ address: PeerAddress) -> Int {
+        var at = slot(of: address), count = 0
+        while entries[at].transport >= 0 && entries[at].address != address {
+            at = (at + 1) & mask
+            count += 1
+        }
+        return count
     }
 
     /// The transport and path of `address`; nil when it has none.
