@@ -55,6 +55,11 @@
         begin(source: source, output: lastOutput &+ 1)
     }
 
+    /// Whether `source` lies more than `limit` numbers after everything seen: a jump, no loss. Rebase then.
+    @inlinable public func isJump(_ source: UInt64, over limit: UInt64) -> Bool {
+        source > highest && source &- highest > limit
+    }
+
     private mutating func begin(source: UInt64, output: UInt64) {
         history = 0
         hasForgotten = false

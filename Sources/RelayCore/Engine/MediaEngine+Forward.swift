@@ -92,7 +92,9 @@ extension MediaEngine {
         var slot = track.pointee.firstSubscription
         while slot >= 0 {
             let subscription = subscriptions[slot]
-            if subscription.pointee.source != sourceIndex {
+            if subscription.pointee.source != sourceIndex
+                || subscription.pointee.sequence.isJump(index, over: Limits.longestJump)
+            {
                 align(subscription, to: sourceIndex, index: index, timestamp: header.timestamp, now: now)
             }
             if let sequence = subscription.pointee.sequence.map(index) {

@@ -22,12 +22,20 @@ extension MediaEngine {
         }
         let source = sources + (first &+ k)
         var index = source.pointee.estimator.estimate(header.sequenceNumber)
-        guard source.pointee.replay.check(index) else {
-            source.pointee.estimator.noteRejected()
-            return counters.drop(.rtpReplayed)
-        }
+        let alternative = source.pointee.estimator.alternative(header.sequenceNumber)
         var opened = -1
-        if let alternative = source.pointee.estimator.alternative(header.sequenceNumber) {
+        if !source.pointee.replay.check(index) {
+            // Far behind, or after a gap of more than 2^15 far ahead: then only the next rollover counter opens it (C02).
+            if let alternative {
+                index = alternative
+                opened = cipher.openRTP(
+                    bytes, count: count, headerByteCount: header.headerByteCount, ssrc: header.ssrc, index: index)
+            }
+            guard opened >= 0 else {
+                source.pointee.estimator.noteRejected()
+                return counters.drop(.rtpReplayed)
+            }
+        } else if let alternative {
             // After a long gap the rollover counter may have moved on without us (C02).
             if let found = cipher.openRTPTrying(
                 bytes, count: count, headerByteCount: header.headerByteCount, ssrc: header.ssrc, index: index,

@@ -44,6 +44,9 @@ public enum Limits {
     static let statisticsInterval = Interval.seconds(2)
     /// After an ICE restart the old credentials are good from the selected address for this long at most (T20).
     static let oldCredentialsLifetime = Interval.seconds(30)
+    /// Numbers that may be missing between two packets of a source; beyond, the outgoing numbers go on without a gap, since a
+    /// step near 2^15 would cost the receiver its rollover count (RFC 3711 §3.3.1).
+    static let longestJump: UInt64 = 8_192
     /// What a client without transport-cc is told by REMB: high enough never to hold a call back.
     static let openREMB: UInt64 = 5_000_000
 }
