@@ -18,8 +18,10 @@ extension SimulatedClient {
         return check
     }
 
-    func sendCheck() {
-        let check = makeCheck()
+    /// Sends a check, changed as a test wants it.
+    public func sendCheck(_ change: (inout TestCheck) -> Void = { _ in }) {
+        var check = makeCheck()
+        change(&check)
         outstandingChecks[check.transactionID] = now
         if outstandingChecks.count > 32 {
             outstandingChecks = outstandingChecks.filter { now - $0.value < .seconds(2) }

@@ -25,8 +25,9 @@ extension SimulatedClient {
 
     private func receive(_ packet: TestRTCP) {
         switch packet {
-        case .senderReport(let ssrc, let ntp, _, _, _, let blocks):
+        case .senderReport(let ssrc, let ntp, let rtp, let packets, _, let blocks):
             counters.senderReports += 1
+            senderReports[ssrc] = SenderReportSeen(ntp: NTPTime(rawValue: ntp), rtp: rtp, packetCount: packets)
             received[ssrc]?.receivedSenderReport(compactNTP: UInt32(truncatingIfNeeded: ntp >> 16), at: now)
             if !blocks.isEmpty { lastReceiverBlocks = blocks }
         case .receiverReport(_, let blocks):

@@ -46,6 +46,9 @@ extension SimulatedClient {
     /// Sets the number of the next packet (below 65536): before anything was sent, to come close to a rollover.
     public func setNextSequence(_ kind: MediaKind, _ number: UInt16) { sent[kind]?.next = UInt64(number) }
 
+    /// Jumps ahead to an extended number.
+    public func setNextIndex(_ kind: MediaKind, _ index: UInt64) { sent[kind]?.next = index }
+
     /// The full number of the next packet of a kind.
     public func nextSequence(_ kind: MediaKind) -> UInt64 { sent[kind]?.next ?? 0 }
 
@@ -125,6 +128,25 @@ extension SimulatedClient {
                 timestamp: plain.timestamp, marker: plain.marker),
             payload: be16(UInt16(truncatingIfNeeded: plain.extended)) + plain.payload, ssrc: stream.rtxSSRC,
             index: index)
+    }
+
+    /// Sends packets of nothing but padding: libwebrtc's probes, on the RTX stream or on the media stream itself.
+    public func sendProbes(_ kind: MediaKind, count: Int, onRTX: Bool, now: Instant) {
+        self.now = now
+        guard let stream = sent[kind] else { return }
+        for _ in 0..<count {
+            let isRTX = onRTX && stream.rtxSSRC != 0
+            let index = isRTX ? stream.nextRTX : stream.next
+            if isRTX { stream.nextRTX += 1 } else { stream.next += 1 }
+            let ssrc = isRTX ? stream.rtxSSRC : stream.ssrc
+            let payloadType = isRTX ? stream.section.rtxPayloadType ?? 0 : stream.section.payloadType
+            var header = header(
+                stream.section, payloadType: payloadType, ssrc: ssrc, sequence: index,
+                timestamp: stream.lastTimestamp, marker: false)
+            header[0] |= 0x20
+            sendRTP(
+                header: header, payload: [UInt8](repeating: 0, count: 223) + [224], ssrc: ssrc, index: index)
+        }
     }
 
     /// A header with the elements that were negotiated for `section`.

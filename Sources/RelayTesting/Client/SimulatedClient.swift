@@ -53,6 +53,12 @@ public final class SimulatedClient {
         public var bytes: [UInt8]
     }
 
+    public struct SenderReportSeen: Hashable, Sendable {
+        public var ntp: NTPTime
+        public var rtp: UInt32
+        public var packetCount: UInt32
+    }
+
     public struct Counters: Hashable, Sendable {
         public var checksSent = 0
         public var checksAnswered = 0
@@ -93,6 +99,8 @@ public final class SimulatedClient {
     /// Transport-wide numbers that the relay's feedback called received.
     public internal(set) var acknowledged: Set<UInt16> = []
     public internal(set) var transportNumber: UInt16 = 0
+    /// The relay's last sender report of each SSRC.
+    public internal(set) var senderReports: [UInt32: SenderReportSeen] = [:]
     public internal(set) var lastReceiverBlocks: [ReportBlock] = []
     public internal(set) var roundTrip: Interval?
     public internal(set) var connectedAt: Instant?
@@ -225,6 +233,12 @@ public final class SimulatedClient {
         self.now = now
         self.address = address
         if phase != .new, phase != .closed { sendCheck() }
+    }
+
+    /// Takes another address before anything was sent from the first.
+    public func address(is address: PeerAddress) {
+        precondition(phase == .new, "use move(to:now:)")
+        self.address = address
     }
 
     /// A new ICE generation, as negotiated: new credentials, everything else stays.
