@@ -85,7 +85,8 @@ struct DeadlineTests {
             $0.deadlines.writeStallMs = 50
             $0.limits.sendBufferByteCount = 8 * 1024
         }) { server, request in
-            server.respond(request.id, HTTPResponse(status: 200, body: [UInt8](repeating: 0x61, count: 900_000)))
+            server.respond(
+                request.id, HTTPResponse(status: 200, body: [UInt8](repeating: 0x61, count: 900_000)))
         }
         let client = try test.connect(receiveBufferByteCount: 4096)
         client.send(Text.get())
@@ -100,7 +101,8 @@ struct DeadlineTests {
             $0.deadlines.writeStallMs = 400
             $0.limits.sendBufferByteCount = 8 * 1024
         }) { server, request in
-            server.respond(request.id, HTTPResponse(status: 200, body: [UInt8](repeating: 0x61, count: 400_000)))
+            server.respond(
+                request.id, HTTPResponse(status: 200, body: [UInt8](repeating: 0x61, count: 400_000)))
         }
         let client = try test.connect(receiveBufferByteCount: 8192)
         client.send(Text.get())
@@ -126,6 +128,7 @@ struct DeadlineTests {
         #expect(test.waitForCounters { $0.openConnections == 200 && $0.requestsInFlight == 100 })
         let good = try test.connect()
         for _ in 0..<20 { #expect(try good.get("/a").status == 200) }
+        withExtendedLifetime(slow) {}
     }
 
     @Test("a client that never finishes its TLS handshake is closed after the head time")

@@ -7,7 +7,9 @@ struct EventStreamTests {
     private static let headers = [HTTPResponse.Field("Content-Type", "text/event-stream")]
 
     /// A client whose request has become a stream.
-    private func open(_ test: TestServer, _ path: String = "/a") throws -> (client: RawClient, id: HTTPRequestID) {
+    private func open(_ test: TestServer, _ path: String = "/a") throws -> (
+        client: RawClient, id: HTTPRequestID
+    ) {
         let client = try test.connect()
         client.send("GET \(path) HTTP/1.1\r\nHost: r\r\n\r\n")
         let id = try #require(test.request(path)).id
@@ -125,7 +127,7 @@ struct EventStreamTests {
             test.server.broadcast([bad, good.id], piece)
             #expect(try good.client.readChunk() == piece, "\(index)")
         }
-        #expect(test.waitForGone(bad))
+        withExtendedLifetime(client) { #expect(test.waitForGone(bad)) }
         #expect(test.server.counters.openStreams == 1)
     }
 
@@ -147,7 +149,7 @@ struct EventStreamTests {
         #expect(test.waitForGone(try #require(third).id))
         #expect(try test.connect().get("/b").status == 200)
         clients[0].close()
-        #expect(test.waitForCounters { $0.openStreams == 1 })
+        withExtendedLifetime(clients) { #expect(test.waitForCounters { $0.openStreams == 1 }) }
     }
 
     @Test("a stream in answer to HEAD is its head alone")
@@ -164,7 +166,8 @@ struct EventStreamTests {
 
     @Test("stream bytes that the mailbox cannot hold close all streams instead of leaving a gap in one")
     func mailboxLimit() throws {
-        // The flood is posted on the server's own thread, so that nothing is taken out of the mailbox meanwhile.
+        // The flood is posted on the server's own thread, so that nothing is taken out of the mailbox
+        // meanwhile.
         let streams = StreamIDs()
         let test = try TestServer({ $0.limits.mailboxByteCount = 20_000 }) { server, request in
             guard request.target == "/flood" else {
@@ -232,6 +235,7 @@ func residentByteCount() -> Int {
     let descriptor = open("/proc/self/statm", O_RDONLY)
     defer { close(descriptor) }
     let count = read(descriptor, &text, 127)
-    let words = String(decoding: text.prefix(max(0, count)).map(UInt8.init(bitPattern:)), as: UTF8.self).split(separator: " ")
+    let words = String(decoding: text.prefix(max(0, count)).map(UInt8.init(bitPattern:)), as: UTF8.self)
+        .split(separator: " ")
     return words.count > 1 ? (Int(words[1]) ?? 0) * 4096 : 0
 }

@@ -15,18 +15,24 @@ struct MessageTests {
         #expect(request("/a?").query == "")
     }
 
-    @Test("path segments are decoded once", arguments: [
-        ("/", []), ("/v1/rooms", ["v1", "rooms"]), ("/a%20b/%C3%A9", ["a b", "\u{e9}"]), ("/%252e", ["%2e"]), ("/...", ["..."]),
-        ("/a+b", ["a+b"]),
-    ])
+    @Test(
+        "path segments are decoded once",
+        arguments: [
+            ("/", []), ("/v1/rooms", ["v1", "rooms"]), ("/a%20b/%C3%A9", ["a b", "\u{e9}"]),
+            ("/%252e", ["%2e"]), ("/...", ["..."]),
+            ("/a+b", ["a+b"]),
+        ])
     func segments(path: String, expected: [String]) {
         #expect(request(path).pathSegments == expected)
     }
 
-    @Test("a path that names nothing has no segments", arguments: [
-        "/a//b", "/a/", "/.", "/a/../b", "/%2e%2e/x", "/%2E", "/%00", "/a%0d%0a", "/a%2Fb", "/%c0%af", "/%ff", "/%7f", "*",
-        "/%ed%a0%80",
-    ])
+    @Test(
+        "a path that names nothing has no segments",
+        arguments: [
+            "/a//b", "/a/", "/.", "/a/../b", "/%2e%2e/x", "/%2E", "/%00", "/a%0d%0a", "/a%2Fb", "/%c0%af",
+            "/%ff", "/%7f", "*",
+            "/%ed%a0%80",
+        ])
     func noSegments(path: String) {
         #expect(request(path).pathSegments == nil)
     }
@@ -40,9 +46,11 @@ struct MessageTests {
         #expect(request("/a?x=%ff").queryItems == nil)
     }
 
-    @Test("a header value with CR, LF, NUL or another control character is refused by the writer", arguments: [
-        "a\r\nSet-Cookie: x", "a\rb", "a\nb", "a\u{0}b", "a\u{1b}[0m", "a\u{7f}",
-    ])
+    @Test(
+        "a header value with CR, LF, NUL or another control character is refused by the writer",
+        arguments: [
+            "a\r\nSet-Cookie: x", "a\rb", "a\nb", "a\u{0}b", "a\u{1b}[0m", "a\u{7f}",
+        ])
     func splitting(value: String) {
         #expect(throws: ResponseFault.fieldValue) {
             try ResponseWriter.head(
@@ -50,9 +58,11 @@ struct MessageTests {
         }
     }
 
-    @Test("a header name that is no token is refused by the writer", arguments: [
-        "", "a b", "a:", "a\r\n", "\u{212a}", "a(",
-    ])
+    @Test(
+        "a header name that is no token is refused by the writer",
+        arguments: [
+            "", "a b", "a:", "a\r\n", "\u{212a}", "a(",
+        ])
     func splittingName(name: String) {
         #expect(throws: ResponseFault.fieldName) {
             try ResponseWriter.head(
@@ -60,9 +70,11 @@ struct MessageTests {
         }
     }
 
-    @Test("the framing fields of an answer are the server's own", arguments: [
-        "Content-Length", "transfer-encoding", "CONNECTION", "Date",
-    ])
+    @Test(
+        "the framing fields of an answer are the server's own",
+        arguments: [
+            "Content-Length", "transfer-encoding", "CONNECTION", "Date",
+        ])
     func reserved(name: String) {
         #expect(throws: ResponseFault.reservedField) {
             try ResponseWriter.head(
@@ -72,7 +84,8 @@ struct MessageTests {
 
     @Test("an answer whose header would split it becomes 500 and a close")
     func faultyResponse() throws {
-        let test = try TestServer { _ in } application: { server, request in
+        let test = try TestServer { _ in
+        } application: { server, request in
             server.respond(request.id, HTTPResponse(status: 201, headers: [.init("Location", "/x\r\nX: y")]))
         }
         let client = try test.connect()
@@ -82,11 +95,13 @@ struct MessageTests {
         #expect(test.waitForCounters { $0.faultyResponses == 1 })
     }
 
-    @Test("dates are those of the calendar", arguments: [
-        (0, "Thu, 01 Jan 1970 00:00:00 GMT"), (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
-        (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"), (4_107_542_400, "Mon, 01 Mar 2100 00:00:00 GMT"),
-        (1_798_761_599, "Thu, 31 Dec 2026 23:59:59 GMT"),
-    ])
+    @Test(
+        "dates are those of the calendar",
+        arguments: [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"), (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"), (4_107_542_400, "Mon, 01 Mar 2100 00:00:00 GMT"),
+            (1_798_761_599, "Thu, 31 Dec 2026 23:59:59 GMT"),
+        ])
     func dates(seconds: Int, text: String) {
         #expect(HTTPDate.text(secondsSince1970: seconds) == text)
     }

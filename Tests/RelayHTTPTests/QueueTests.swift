@@ -48,7 +48,9 @@ struct QueueTests {
         #expect(table.count == 2 && table.capacity == 2 && table.all.sorted() == ["second", "third"])
     }
 
-    @Test("an output queue gives its bytes back in order, whatever is taken at a time", arguments: [1, 3, 10, 1000])
+    @Test(
+        "an output queue gives its bytes back in order, whatever is taken at a time",
+        arguments: [1, 3, 10, 1000])
     func outputOrder(step: Int) {
         var queue = OutputQueue()
         var expected: [UInt8] = []
@@ -57,7 +59,9 @@ struct QueueTests {
             queue.append(piece)
             expected += piece
         }
-        #expect(queue.byteCount == expected.count + OutputQueue.pieceByteCount * (0..<200).filter { $0 % 7 != 0 }.count)
+        #expect(
+            queue.byteCount == expected.count + OutputQueue.pieceByteCount
+                * (0..<200).filter { $0 % 7 != 0 }.count)
         var received: [UInt8] = []
         while !queue.isEmpty {
             let piece = queue.withFirst { Array($0.prefix(step)) }

@@ -6,7 +6,8 @@ struct RequestParserTests {
     @Test("a request keeps method, target and fields as they were sent")
     func fields() throws {
         let request = try #require(
-            Parsing("PATCH /v1/rooms/a%20b?x=1 HTTP/1.1\r\nhOST: r\r\nX-One:  a b \t\r\nx-one: c\r\n\r\n").requests.first)
+            Parsing("PATCH /v1/rooms/a%20b?x=1 HTTP/1.1\r\nhOST: r\r\nX-One:  a b \t\r\nx-one: c\r\n\r\n")
+                .requests.first)
         #expect(request.method == "PATCH" && request.target == "/v1/rooms/a%20b?x=1")
         #expect(request.headers.first("x-ONE") == "a b")
         #expect(request.headers.all("X-One") == ["a b", "c"])
@@ -27,7 +28,8 @@ struct RequestParserTests {
     @Test("a target of 8 KiB is taken and one byte more is 414")
     func targetLimit() {
         func status(_ count: Int) -> Int? {
-            Parsing("GET /" + String(repeating: "a", count: count - 1) + " HTTP/1.1\r\nHost: r\r\n\r\n").status
+            Parsing("GET /" + String(repeating: "a", count: count - 1) + " HTTP/1.1\r\nHost: r\r\n\r\n")
+                .status
         }
         #expect(status(8192) == nil)
         #expect(status(8193) == 414)
@@ -38,7 +40,8 @@ struct RequestParserTests {
         func status(_ count: Int) -> Int? {
             // "Host: r" and its line end are 9 bytes, "X: " and its line end 5, the empty line 2.
             Parsing(
-                "GET /a HTTP/1.1\r\nHost: r\r\nX: " + String(repeating: "a", count: count - 16) + "\r\n\r\n").status
+                "GET /a HTTP/1.1\r\nHost: r\r\nX: " + String(repeating: "a", count: count - 16) + "\r\n\r\n"
+            ).status
         }
         #expect(status(16_384) == nil)
         #expect(status(16_385) == 431)
@@ -48,7 +51,8 @@ struct RequestParserTests {
     func fieldLimit() {
         func status(_ count: Int) -> Int? {
             Parsing(
-                "GET /a HTTP/1.1\r\nHost: r\r\n" + String(repeating: "X: y\r\n", count: count - 1) + "\r\n").status
+                "GET /a HTTP/1.1\r\nHost: r\r\n" + String(repeating: "X: y\r\n", count: count - 1) + "\r\n"
+            ).status
         }
         #expect(status(100) == nil)
         #expect(status(101) == 431)
@@ -88,24 +92,30 @@ struct RequestParserTests {
         #expect(Parsing("CONNECT relay.test:22 HTTP/1.1\r\nHost: relay.test:22\r\n\r\n").status == 405)
     }
 
-    @Test("a target in absolute form or of another scheme is refused", arguments: [
-        "http://evil.test/a", "a", "*", "//", "?x", "evil.test:80",
-    ])
+    @Test(
+        "a target in absolute form or of another scheme is refused",
+        arguments: [
+            "http://evil.test/a", "a", "*", "//", "?x", "evil.test:80",
+        ])
     func targetForms(target: String) {
         let expected: Int? = target == "//" ? nil : 400
         #expect(Parsing("GET \(target) HTTP/1.1\r\nHost: r\r\n\r\n").status == expected)
     }
 
-    @Test("a character that URIs do not have is refused in a target", arguments: [
-        "#", "\"", "<", ">", "\\", "^", "`", "{", "|", "}", "[", "\u{7f}", "\u{e9}", "%", "%4", "%zz",
-    ])
+    @Test(
+        "a character that URIs do not have is refused in a target",
+        arguments: [
+            "#", "\"", "<", ">", "\\", "^", "`", "{", "|", "}", "[", "\u{7f}", "\u{e9}", "%", "%4", "%zz",
+        ])
     func targetCharacters(text: String) {
         #expect(Parsing("GET /a\(text) HTTP/1.1\r\nHost: r\r\n\r\n").status == 400)
     }
 
-    @Test("a control character is refused as soon as it comes, before the line ends", arguments: [
-        0x00, 0x01, 0x08, 0x0b, 0x0c, 0x1b, 0x1f, 0x7f,
-    ])
+    @Test(
+        "a control character is refused as soon as it comes, before the line ends",
+        arguments: [
+            0x00, 0x01, 0x08, 0x0b, 0x0c, 0x1b, 0x1f, 0x7f,
+        ])
     func controls(byte: UInt8) {
         let inTarget = Array("GET /".utf8) + [byte]
         let inValue = Array("GET /a HTTP/1.1\r\nX: y".utf8) + [byte]
@@ -119,10 +129,13 @@ struct RequestParserTests {
         #expect(Parsing("\r\n\r\n" + Text.get()).status == 400)
     }
 
-    @Test("HTTP/1.0 and 1.1 are spoken, any other version is 505", arguments: [
-        ("HTTP/0.9", 505), ("HTTP/2.0", 505), ("HTTP/1.2", 505), ("HTTP/9.9", 505), ("HTTP/1.", 400), ("HTTP/11", 400),
-        ("HTTX/1.1", 400), ("http/1.1", 400),
-    ])
+    @Test(
+        "HTTP/1.0 and 1.1 are spoken, any other version is 505",
+        arguments: [
+            ("HTTP/0.9", 505), ("HTTP/2.0", 505), ("HTTP/1.2", 505), ("HTTP/9.9", 505), ("HTTP/1.", 400),
+            ("HTTP/11", 400),
+            ("HTTX/1.1", 400), ("http/1.1", 400),
+        ])
     func versions(version: String, status: Int) {
         #expect(Parsing("GET /a \(version)\r\nHost: r\r\n\r\n").status == status)
     }
@@ -164,10 +177,13 @@ struct RequestParserTests {
         #expect(status(257) == 400)
     }
 
-    @Test("a chunk size is hexadecimal digits and nothing else", arguments: [
-        "+1", "-1", "0x1", " 1", "1 ", "1\t", "1;a b", "1;a=\"x\"", "g", "\u{ff11}", "1\u{0}", "11111111111111111",
-        "8000000000000000",
-    ])
+    @Test(
+        "a chunk size is hexadecimal digits and nothing else",
+        arguments: [
+            "+1", "-1", "0x1", " 1", "1 ", "1\t", "1;a b", "1;a=\"x\"", "g", "\u{ff11}", "1\u{0}",
+            "11111111111111111",
+            "8000000000000000",
+        ])
     func chunkSizes(size: String) {
         #expect(Parsing(Text.chunked("\(size)\r\nx\r\n0\r\n\r\n")).status == 400)
     }
@@ -187,7 +203,8 @@ struct RequestParserTests {
         for vector in RequestVector.all {
             guard let refusal = Parsing(vector.bytes).refusal else { continue }
             #expect(refusal.detail.utf8.allSatisfy { (0x20...0x7e).contains($0) }, "\(vector.name)")
-            #expect(!refusal.detail.contains("relay.test") && !refusal.detail.contains("evil"), "\(vector.name)")
+            #expect(
+                !refusal.detail.contains("relay.test") && !refusal.detail.contains("evil"), "\(vector.name)")
         }
     }
 
@@ -202,7 +219,8 @@ struct RequestParserTests {
         }
         let words: [[UInt8]] = [
             [13, 10], [10], [0], [0xe2, 0x84, 0xaa], [0xc5, 0xbf], Array(": ".utf8), Array("chunked".utf8),
-            Array("Content-Length: 3\r\n".utf8), Array("Transfer-Encoding: chunked\r\n".utf8), [0xff], [32], [9],
+            Array("Content-Length: 3\r\n".utf8), Array("Transfer-Encoding: chunked\r\n".utf8), [0xff], [32],
+            [9],
         ]
         let seeds = RequestVector.all.filter { $0.bytes.count < 2048 && !$0.bytes.isEmpty }
         var refusedCount = 0

@@ -15,7 +15,8 @@ struct RequestVectorTests {
         #expect(RequestVector.all.filter { $0.name.hasPrefix("smuggle-") }.count == 10)
     }
 
-    @Test("a request that must be refused is refused with its status, and nothing behind it is read",
+    @Test(
+        "a request that must be refused is refused with its status, and nothing behind it is read",
         arguments: refused)
     func parserRefuses(vector: RequestVector) throws {
         let parsing = Parsing(vector.bytes + Self.good)
@@ -24,7 +25,8 @@ struct RequestVectorTests {
         #expect(parsing.requests.isEmpty)
     }
 
-    @Test("a request that may be taken is taken or refused as demanded, and then so is the one behind it",
+    @Test(
+        "a request that may be taken is taken or refused as demanded, and then so is the one behind it",
         arguments: accepted)
     func parserAccepts(vector: RequestVector) {
         let parsing = Parsing(vector.bytes + Self.good)
@@ -43,7 +45,8 @@ struct RequestVectorTests {
         #expect(parsing.parser.isMidRequest == !vector.bytes.isEmpty)
     }
 
-    @Test("over a socket a refused request gets one problem document and a close, and the good one behind it nothing",
+    @Test(
+        "over a socket a refused request gets one problem document and a close, and the good one behind it nothing",
         arguments: refused)
     func serverRefuses(vector: RequestVector) throws {
         let test = try TestServer()
@@ -59,7 +62,8 @@ struct RequestVectorTests {
         #expect(test.requests.isEmpty, "a refused request reached the application")
     }
 
-    @Test("over a socket a request that may be taken is answered as demanded, and then so is the good one behind it",
+    @Test(
+        "over a socket a request that may be taken is answered as demanded, and then so is the good one behind it",
         arguments: accepted)
     func serverAccepts(vector: RequestVector) throws {
         let test = try TestServer()
@@ -69,7 +73,8 @@ struct RequestVectorTests {
         for _ in 0..<(vector.name == "pipeline-two" ? 2 : 1) {
             let response = try client.readResponse()
             guard response.header("Connection") != "close" else {
-                #expect(vector.refusals.contains(response.status), "\(response.status) is not \(vector.expect)")
+                #expect(
+                    vector.refusals.contains(response.status), "\(response.status) is not \(vector.expect)")
                 #expect(client.readToEnd().isEmpty && client.sawEnd && test.requests.isEmpty)
                 return
             }
@@ -79,7 +84,9 @@ struct RequestVectorTests {
         #expect(try client.readResponse().text == "GET /good ")
     }
 
-    @Test("over a socket a request that is not whole is waited for until its deadline closes", arguments: partial)
+    @Test(
+        "over a socket a request that is not whole is waited for until its deadline closes",
+        arguments: partial)
     func serverWaits(vector: RequestVector) throws {
         let test = try TestServer {
             $0.deadlines.headMs = 30
@@ -103,7 +110,8 @@ struct RequestVectorTests {
         #expect(test.requests.first?.pathSegments == nil)
     }
 
-    @Test("none of the ten smuggled requests is answered, in pieces of one byte as well",
+    @Test(
+        "none of the ten smuggled requests is answered, in pieces of one byte as well",
         arguments: RequestVector.all.filter { $0.name.hasPrefix("smuggle-") })
     func smuggled(vector: RequestVector) throws {
         #expect(Parsing(vector.bytes, pieceByteCount: 1).status == 400)

@@ -25,7 +25,8 @@ struct ServingTests {
     func chunkedBody() throws {
         let test = try TestServer()
         let response = try test.connect().request(
-            "POST /a HTTP/1.1\r\nHost: relay.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\n\r\n")
+            "POST /a HTTP/1.1\r\nHost: relay.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\n\r\n"
+        )
         #expect(response.text == "POST /a hello")
     }
 
@@ -67,7 +68,8 @@ struct ServingTests {
 
     @Test("204 and 304 have neither length nor body", arguments: [204, 304])
     func noContent(status: Int) throws {
-        let test = try TestServer { _ in } application: { server, request in
+        let test = try TestServer { _ in
+        } application: { server, request in
             server.respond(request.id, HTTPResponse(status: status, body: [0x61]))
         }
         let client = try test.connect()
@@ -148,7 +150,8 @@ struct ServingTests {
         await withTaskGroup(of: Void.self) { group in
             for request in requests.reversed() {
                 group.addTask {
-                    test.server.respond(request.id, HTTPResponse(status: 200, body: Array(request.target.utf8)))
+                    test.server.respond(
+                        request.id, HTTPResponse(status: 200, body: Array(request.target.utf8)))
                 }
             }
         }
@@ -173,7 +176,10 @@ struct ServingTests {
 
     @Test("a request that the application closes ends without an answer and frees its place")
     func closedRequest() throws {
-        let test = try TestServer { _ in } application: { server, request in server.close(request.id) }
+        let test = try TestServer { _ in
+        } application: { server, request in
+            server.close(request.id)
+        }
         let client = try test.connect()
         client.send(Text.get())
         #expect(client.readToEnd().isEmpty)

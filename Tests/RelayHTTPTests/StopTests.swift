@@ -28,7 +28,8 @@ struct StopTests {
         test.server.stop(graceful: true)
     }
 
-    @Test("a graceful stop closes idle connections and ends streams at once, and lets a running request finish")
+    @Test(
+        "a graceful stop closes idle connections and ends streams at once, and lets a running request finish")
     func graceful() throws {
         let test = try TestServer(application: TestServer.silence)
         let idle = try test.connect()
@@ -76,7 +77,8 @@ struct StopTests {
 
     @Test("a stop inside the sink does not wait for itself")
     func stopInSink() throws {
-        let test = try TestServer { _ in } application: { server, request in
+        let test = try TestServer { _ in
+        } application: { server, request in
             server.respond(request.id, HTTPResponse(status: 200))
             server.stop(graceful: true)
         }
@@ -124,7 +126,10 @@ struct StopTests {
         let first = try TestServer()
         let listener = HTTPConfiguration.Listener(address: "127.0.0.1", port: first.port)
         let second = HTTPServer(configuration: HTTPConfiguration(listeners: [listener])) { _ in }
-        #expect(throws: HTTPServerError.system(call: "bind", address: "127.0.0.1:\(first.port)", errno: EADDRINUSE)) {
+        #expect(
+            throws: HTTPServerError.system(
+                call: "bind", address: "127.0.0.1:\(first.port)", errno: EADDRINUSE)
+        ) {
             try second.start()
         }
         first.server.stop(graceful: false)
@@ -144,7 +149,9 @@ struct StopTests {
                 half.send("GET")
                 let taken = test.port
                 let failing = try? TestServer {
-                    $0.listeners = [.init(address: "127.0.0.1", port: 0), .init(address: "127.0.0.1", port: taken)]
+                    $0.listeners = [
+                        .init(address: "127.0.0.1", port: 0), .init(address: "127.0.0.1", port: taken),
+                    ]
                 }
                 precondition(failing == nil)
                 test.server.stop(graceful: false)

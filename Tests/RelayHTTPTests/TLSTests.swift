@@ -8,11 +8,13 @@ struct TLSTests {
     @Test("requests and streams work over TLS as they do without")
     func serves() throws {
         let certificate = try TestCertificate(name: "relay.test")
-        let test = try TestServer(certificate: certificate, application: { server, request in
-            guard request.target == "/stream" else { return TestServer.echo(server, request) }
-            server.openStream(request.id, headers: [])
-            server.write(request.id, Array("data: x\n\n".utf8))
-        })
+        let test = try TestServer(
+            certificate: certificate,
+            application: { server, request in
+                guard request.target == "/stream" else { return TestServer.echo(server, request) }
+                server.openStream(request.id, headers: [])
+                server.write(request.id, Array("data: x\n\n".utf8))
+            })
         let client = try test.connectTLS(try ClientContext())
         #expect(client.tlsVersion == "TLSv1.3" && client.certificateName == "relay.test")
         #expect(try client.request(Text.post("Content-Length: 2", body: "{}")).text == "POST /a {}")
@@ -45,7 +47,9 @@ struct TLSTests {
         #expect(try client.get("/a").status == 200)
     }
 
-    @Test("an ALPN offer without http/1.1 ends the handshake", arguments: ["h2", "http/1.0", "http/1.1x", "HTTP/1.1"])
+    @Test(
+        "an ALPN offer without http/1.1 ends the handshake",
+        arguments: ["h2", "http/1.0", "http/1.1x", "HTTP/1.1"])
     func alpnMismatch(name: String) throws {
         let certificate = try TestCertificate(name: "relay.test")
         let test = try TestServer(certificate: certificate)
@@ -91,11 +95,14 @@ struct TLSTests {
         let two = try TestCertificate(name: "two.test")
         func start(_ files: HTTPConfiguration.TLSFiles?) throws {
             let listener = HTTPConfiguration.Listener(address: "127.0.0.1", port: 0, isSecure: true)
-            let server = HTTPServer(configuration: HTTPConfiguration(listeners: [listener], tls: files)) { _ in }
+            let server = HTTPServer(configuration: HTTPConfiguration(listeners: [listener], tls: files)) {
+                _ in
+            }
             _ = try server.start()
         }
         #expect(throws: HTTPServerError.missingCertificate) { try start(nil) }
-        let missing = HTTPConfiguration.TLSFiles(certificatePath: "/nonexistent", privateKeyPath: "/nonexistent")
+        let missing = HTTPConfiguration.TLSFiles(
+            certificatePath: "/nonexistent", privateKeyPath: "/nonexistent")
         #expect(throws: HTTPServerError.self) { try start(missing) }
         let mixed = HTTPConfiguration.TLSFiles(
             certificatePath: one.files.certificatePath, privateKeyPath: two.files.privateKeyPath)
@@ -131,14 +138,17 @@ struct TLSTests {
     @Test("writing on to a TLS client that has closed raises no signal")
     func noSignal() throws {
         let certificate = try TestCertificate(name: "relay.test")
-        // The sink stands still until the client has closed, so that the loop writes before it sees the close.
+        // The sink stands still until the client has closed, so that the loop writes before it sees the
+        // close.
         let gate = DispatchSemaphore(value: 0)
-        let test = try TestServer(certificate: certificate, application: { server, request in
-            guard request.target == "/a" else { return TestServer.echo(server, request) }
-            server.openStream(request.id, headers: [])
-            for _ in 0..<10 { server.write(request.id, [UInt8](repeating: 0x61, count: 1000)) }
-            gate.wait()
-        })
+        let test = try TestServer(
+            certificate: certificate,
+            application: { server, request in
+                guard request.target == "/a" else { return TestServer.echo(server, request) }
+                server.openStream(request.id, headers: [])
+                for _ in 0..<10 { server.write(request.id, [UInt8](repeating: 0x61, count: 1000)) }
+                gate.wait()
+            })
         for round in 1...10 {
             let client = try test.connectTLS(try ClientContext())
             client.send(Text.get())

@@ -84,8 +84,8 @@ extension HTTPHeaders.Field {
         valueEnd = Int32(value.upperBound)
     }
 
-    /// Reads a field line (RFC 9112 section 5): a token, a colon directly behind it, a value. Folded lines begin with a
-    /// blank and are refused with the rest that is no token.
+    /// Reads a field line (RFC 9112 section 5): a token, a colon directly behind it, a value. Folded lines
+    /// begin with a blank and are refused with the rest that is no token.
     init(line: Range<Int>, in bytes: borrowing Span<UInt8>) throws(RequestRefusal) {
         var colon = line.lowerBound
         while colon < line.upperBound, ASCII.isToken(bytes[colon]) { colon += 1 }

@@ -28,7 +28,8 @@ public struct HTTPRequest: Sendable {
     public let listener: Int
 
     public init(
-        id: HTTPRequestID, method: String, target: String, headers: HTTPHeaders = HTTPHeaders(), body: [UInt8] = [],
+        id: HTTPRequestID, method: String, target: String, headers: HTTPHeaders = HTTPHeaders(),
+        body: [UInt8] = [],
         peer: String = "127.0.0.1", listener: Int = 0
     ) {
         self.id = id
@@ -52,8 +53,8 @@ public struct HTTPRequest: Sendable {
 
     /// The path's segments, each decoded once: `/v1/rooms/a%20b` is `["v1", "rooms", "a b"]`, `/` is `[]`.
     ///
-    /// Nil for a path that names nothing a route could own: an empty segment, "." or "..", a decoded "/", control
-    /// character or NUL, or bytes that are not UTF-8. A caller answers 404.
+    /// Nil for a path that names nothing a route could own: an empty segment, "." or "..", a decoded "/",
+    /// control character or NUL, or bytes that are not UTF-8. A caller answers 404.
     public var pathSegments: [String]? {
         let path = path
         guard path.utf8.first == 0x2f else { return nil }

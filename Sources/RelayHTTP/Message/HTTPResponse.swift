@@ -1,6 +1,7 @@
 /// One answer, whole.
 public struct HTTPResponse: Sendable {
-    /// A field of an answer. Content-Length, Transfer-Encoding, Connection and Date are the server's and refused here.
+    /// A field of an answer. Content-Length, Transfer-Encoding, Connection and Date are the server's and
+    /// refused here.
     public struct Field: Hashable, Sendable {
         public var name: String
         public var value: String

@@ -1,5 +1,6 @@
-// Writes the heads of answers. Owns the framing fields (Content-Length, Transfer-Encoding, Connection, Date) and refuses
-// a head that would not be one: CR, LF or NUL in a value would let whoever chose it write the rest of the answer.
+// Writes the heads of answers. Owns the framing fields (Content-Length, Transfer-Encoding, Connection, Date)
+// and refuses a head that would not be one: CR, LF or NUL in a value would let whoever chose it write the
+// rest of the answer.
 
 /// Why an answer cannot be sent as it was given.
 package enum ResponseFault: Error, Hashable, Sendable {
@@ -49,14 +50,17 @@ package enum ResponseWriter {
         let name = field.name.utf8
         guard !name.isEmpty, name.allSatisfy(ASCII.isToken) else { throw .fieldName }
         guard !field.value.utf8.contains(where: ASCII.isControl) else { throw .fieldValue }
-        guard !reserved.contains(where: { ASCII.equalIgnoringCase(name, $0.utf8) }) else { throw .reservedField }
+        guard !reserved.contains(where: { ASCII.equalIgnoringCase(name, $0.utf8) }) else {
+            throw .reservedField
+        }
         head.append(contentsOf: name)
         head.append(contentsOf: [ASCII.colon, ASCII.space])
         head.append(contentsOf: field.value.utf8)
         head.append(contentsOf: [ASCII.carriageReturn, ASCII.lineFeed])
     }
 
-    /// One chunk of a chunked body (RFC 9112 section 7.1). `bytes` is not empty: an empty chunk would end the body.
+    /// One chunk of a chunked body (RFC 9112 section 7.1). `bytes` is not empty: an empty chunk would end the
+    /// body.
     package static func chunk(_ bytes: [UInt8]) -> [UInt8] {
         precondition(!bytes.isEmpty, "an empty chunk ends the body")
         var chunk: [UInt8] = []

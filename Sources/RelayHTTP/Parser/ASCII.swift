@@ -1,5 +1,6 @@
-// Byte classes and comparisons of HTTP. Everything that decides framing is done on bytes: String's lowercased() and ==
-// are Unicode, where U+212A KELVIN SIGN folds to "k" and would make an unknown transfer coding "chunked".
+// Byte classes and comparisons of HTTP. Everything that decides framing is done on bytes: String's
+// lowercased() and == are Unicode, where U+212A KELVIN SIGN folds to "k" and would make an unknown transfer
+// coding "chunked".
 
 /// Character classes of RFC 9110 section 5.6 and RFC 3986 over single bytes.
 package enum ASCII {

@@ -1,8 +1,9 @@
-/// Decodes a chunked body (RFC 9112 section 7.1) forward only: no byte is looked at twice, so a body of a million tiny
-/// chunks costs what its bytes cost. Ends before the trailer section, which the parser reads as lines.
+/// Decodes a chunked body (RFC 9112 section 7.1) forward only: no byte is looked at twice, so a body of a
+/// million tiny chunks costs what its bytes cost. Ends before the trailer section, which the parser reads as
+/// lines.
 ///
-/// Chunk extensions are taken as tokens, "=" and ";" up to 256 bytes a body and dropped; anything else in a size line is
-/// refused, white space too.
+/// Chunk extensions are taken as tokens, "=" and ";" up to 256 bytes a body and dropped; anything else in a
+/// size line is refused, white space too.
 struct ChunkedDecoder: Sendable {
     /// All extensions of one body together, bytes.
     static let maximumExtensionByteCount = 256
@@ -78,7 +79,9 @@ struct ChunkedDecoder: Sendable {
     private mutating func takeSize(_ byte: UInt8) throws(RequestRefusal) {
         if let value = ASCII.hexValue(byte) {
             digitCount += 1
-            guard digitCount <= Self.maximumDigitCount else { throw .malformed("A chunk size exceeds 63 bits.") }
+            guard digitCount <= Self.maximumDigitCount else {
+                throw .malformed("A chunk size exceeds 63 bits.")
+            }
             remaining = remaining << 4 | UInt64(value)
             guard remaining <= UInt64(Int64.max) else { throw .malformed("A chunk size exceeds 63 bits.") }
             return

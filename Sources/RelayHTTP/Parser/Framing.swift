@@ -1,5 +1,6 @@
-// Decides from the fields where a request ends and whether the connection goes on (RFC 9112 sections 3.2, 6 and 9).
-// Whatever two implementations could read differently is refused: that is what request smuggling lives on.
+// Decides from the fields where a request ends and whether the connection goes on (RFC 9112 sections 3.2, 6
+// and 9). Whatever two implementations could read differently is refused: that is what request smuggling
+// lives on.
 
 /// What the fields of a request say about its body and its connection.
 struct Framing: Sendable {
@@ -16,7 +17,8 @@ struct Framing: Sendable {
     init() {}
 
     init(
-        fields: [HTTPHeaders.Field], head: borrowing Span<UInt8>, line: RequestLine, limits: RequestParser.Limits
+        fields: [HTTPHeaders.Field], head: borrowing Span<UInt8>, line: RequestLine,
+        limits: RequestParser.Limits
     ) throws(RequestRefusal) {
         var hostCount = 0
         var lengthCount = 0

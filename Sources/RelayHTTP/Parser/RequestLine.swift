@@ -38,7 +38,8 @@ struct RequestLine: Sendable {
         return version[7] == 0x30
     }
 
-    /// Origin-form, or asterisk-form with OPTIONS (RFC 9112 section 3.2). Absolute-form is for proxies: refused.
+    /// Origin-form, or asterisk-form with OPTIONS (RFC 9112 section 3.2). Absolute-form is for proxies:
+    /// refused.
     private static func check(_ target: borrowing Span<UInt8>, isOptions: Bool) throws(RequestRefusal) {
         if target.count == 1, target[0] == 0x2a, isOptions { return }
         guard target[0] == 0x2f else { throw .malformed("The target is not a path.") }

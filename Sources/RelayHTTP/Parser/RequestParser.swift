@@ -1,11 +1,12 @@
-// Owns reading one HTTP/1.1 request from bytes as they come: request line, fields, framing, body (RFC 9112). Pure: no
-// socket, no clock. Stricter than the RFC wherever two parsers could disagree about where a request ends: no bare LF,
-// no folding, one Content-Length or one "chunked", nothing else. Every byte is looked at once, however small the pieces.
+// Owns reading one HTTP/1.1 request from bytes as they come: request line, fields, framing, body (RFC 9112).
+// Pure: no socket, no clock. Stricter than the RFC wherever two parsers could disagree about where a request
+// ends: no bare LF, no folding, one Content-Length or one "chunked", nothing else. Every byte is looked at
+// once, however small the pieces.
 
 /// A state machine that takes the bytes of a connection and gives one request or one refusal.
 ///
-/// After `complete` the parser is ready for the next request; after `refused` the connection is of no use any more,
-/// because it is not known where a next request would begin. Not thread-safe; a plain value.
+/// After `complete` the parser is ready for the next request; after `refused` the connection is of no use any
+/// more, because it is not known where a next request would begin. Not thread-safe; a plain value.
 public struct RequestParser: Sendable {
     /// What the parser limits, in bytes and counts (API.md, Manners).
     public struct Limits: Sendable {
@@ -154,7 +155,8 @@ public struct RequestParser: Sendable {
                 return
             }
             guard ASCII.isToken(byte), head.count < RequestLine.maximumMethodByteCount else {
-                throw .malformed("The method is not a token of at most \(RequestLine.maximumMethodByteCount) bytes.")
+                throw .malformed(
+                    "The method is not a token of at most \(RequestLine.maximumMethodByteCount) bytes.")
             }
             return
         }
@@ -172,7 +174,9 @@ public struct RequestParser: Sendable {
         case .requestLine:
             if range.isEmpty {
                 // RFC 9112 section 2.2: one empty line before the request line is forgiven.
-                guard !skippedEmptyLine else { throw .malformed("More than one empty line before the request.") }
+                guard !skippedEmptyLine else {
+                    throw .malformed("More than one empty line before the request.")
+                }
                 skippedEmptyLine = true
                 return false
             }
@@ -187,7 +191,8 @@ public struct RequestParser: Sendable {
             return try finishHead()
         case .trailers:
             guard range.isEmpty else {
-                // Trailers are checked like fields and dropped: nobody may set a field after the framing was decided.
+                // Trailers are checked like fields and dropped: nobody may set a field after the framing was
+                // decided.
                 try takeField(range)
                 fields.removeLast()
                 return false

@@ -1,4 +1,5 @@
-/// Why the server refuses a request by itself, before any route sees it: status, code and a sentence for people.
+/// Why the server refuses a request by itself, before any route sees it: status, code and a sentence for
+/// people.
 ///
 /// The sentence names limits and rules, never bytes of the peer, so it may be logged and sent as it stands.
 public struct RequestRefusal: Error, Hashable, Sendable {
@@ -35,7 +36,8 @@ public struct RequestRefusal: Error, Hashable, Sendable {
 
     static func tooManyFields(_ limit: Int) -> RequestRefusal {
         RequestRefusal(
-            status: 431, code: "headers-too-large", detail: "The header section has more than \(limit) fields.")
+            status: 431, code: "headers-too-large",
+            detail: "The header section has more than \(limit) fields.")
     }
 
     static let tunnel = RequestRefusal(

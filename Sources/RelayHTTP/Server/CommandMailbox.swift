@@ -12,11 +12,12 @@ enum ServerCommand: Sendable {
     case stop(graceful: Bool)
 }
 
-/// The one way into the server's thread: a batch is taken at once, and a batch costs one write to the eventfd.
+/// The one way into the server's thread: a batch is taken at once, and a batch costs one write to the
+/// eventfd.
 ///
-/// Bounded by the stream bytes it holds. Answers are bounded by the requests in flight. When it is full, no stream byte
-/// is taken any more and the loop closes every event stream: their clients resume where they were, and nothing is lost
-/// in the middle of a stream.
+/// Bounded by the stream bytes it holds. Answers are bounded by the requests in flight. When it is full, no
+/// stream byte is taken any more and the loop closes every event stream: their clients resume where they
+/// were, and nothing is lost in the middle of a stream.
 final class CommandMailbox: Sendable {
     struct Batch {
         var commands: [ServerCommand] = []

@@ -129,7 +129,8 @@ final class Connection {
         return errno == EAGAIN || errno == EINTR ? .nothing : .failed
     }
 
-    /// Sends once from the queue's front: how many bytes left, 0 when the kernel takes none, nil when the way is broken.
+    /// Sends once from the queue's front: how many bytes left, 0 when the kernel takes none, nil when the way
+    /// is broken.
     func send() -> Int? {
         writeWantsRead = false
         guard let tls else {

@@ -1,5 +1,6 @@
-/// Names an entry of a `ConnectionTable` for as long as it is there: a slot and how often the slot was used. Also what
-/// epoll hands back, so that a stale event of a closed connection never reaches the next one with the same number.
+/// Names an entry of a `ConnectionTable` for as long as it is there: a slot and how often the slot was used.
+/// Also what epoll hands back, so that a stale event of a closed connection never reaches the next one with
+/// the same number.
 package struct ConnectionKey: Hashable, Sendable {
     package var slot: UInt32
     package var generation: UInt32

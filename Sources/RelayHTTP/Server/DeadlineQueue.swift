@@ -1,5 +1,5 @@
-/// A binary heap of wake-ups. Entries are hints: a connection keeps its true deadline itself, and an entry that comes too
-/// early is put back, so moving a deadline later costs nothing.
+/// A binary heap of wake-ups. Entries are hints: a connection keeps its true deadline itself, and an entry
+/// that comes too early is put back, so moving a deadline later costs nothing.
 package struct DeadlineQueue {
     package struct Entry {
         /// Nanoseconds of the monotonic clock.

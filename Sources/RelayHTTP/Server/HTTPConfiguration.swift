@@ -47,7 +47,8 @@ public struct HTTPConfiguration: Sendable {
         public var mailboxByteCount = 64 << 20
         /// What one read of a connection takes at most, bytes: its share of a turn.
         public var readByteCount = 16 * 1024
-        /// Kernel send buffer of a connection (SO_SNDBUF), bytes: without it the kernel hides 4 MB per slow reader.
+        /// Kernel send buffer of a connection (SO_SNDBUF), bytes: without it the kernel hides 4 MB per slow
+        /// reader.
         public var sendBufferByteCount = 64 * 1024
 
         public init() {}
@@ -55,7 +56,8 @@ public struct HTTPConfiguration: Sendable {
 
     /// How long the server waits, in milliseconds.
     public struct Deadlines: Sendable {
-        /// From the connection, or from the first byte of a later request, to the last byte of its head. TLS included.
+        /// From the connection, or from the first byte of a later request, to the last byte of its head. TLS
+        /// included.
         public var headMs = 5_000
         /// From the last byte of the head to the last byte of the body.
         public var bodyMs = 10_000

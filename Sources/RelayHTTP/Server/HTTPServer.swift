@@ -1,13 +1,14 @@
 import CLinuxIO
 import Glibc
 
-/// An HTTP/1.1 server for one application: requests come to a sink as events, answers and event streams go out by id.
+/// An HTTP/1.1 server for one application: requests come to a sink as events, answers and event streams go
+/// out by id.
 ///
-/// One thread of its own (epoll), made by `start`. All verbs may be called from any thread, the sink included; they only
-/// put a command into the mailbox. A server that is let go stops at once.
+/// One thread of its own (epoll), made by `start`. All verbs may be called from any thread, the sink
+/// included; they only put a command into the mailbox. A server that is let go stops at once.
 ///
-/// It refuses by itself, with a problem document and a close, what is no request of RFC 9112 or exceeds a limit. It knows
-/// no route, no HTTP/2 and no WebSocket.
+/// It refuses by itself, with a problem document and a close, what is no request of RFC 9112 or exceeds a
+/// limit. It knows no route, no HTTP/2 and no WebSocket.
 public final class HTTPServer: Sendable {
     private let configuration: HTTPConfiguration
     private let sink: @Sendable (ServerEvent) -> Void
@@ -25,7 +26,8 @@ public final class HTTPServer: Sendable {
 
     /// Binds all listeners and starts the thread.
     ///
-    /// Returns the ports in the order of `configuration.listeners`. When it throws, nothing is bound or running.
+    /// Returns the ports in the order of `configuration.listeners`. When it throws, nothing is bound or
+    /// running.
     /// - Precondition: called once.
     public func start() throws(HTTPServerError) -> [UInt16] {
         let isFirst = shared.state.withLock { state in
@@ -55,7 +57,8 @@ public final class HTTPServer: Sendable {
                 ports.append(opened.port)
             }
             let launch = ServerLoop.Launch(
-                configuration: configuration, listeners: descriptors, context: context, sink: sink, shared: shared,
+                configuration: configuration, listeners: descriptors, context: context, sink: sink,
+                shared: shared,
                 signal: try shared.mailbox.open(), epoll: epoll)
             try ServerThread.start { ServerLoop(launch).run() }
         } catch {
@@ -70,10 +73,11 @@ public final class HTTPServer: Sendable {
         shared.mailbox.post(.respond(id, response))
     }
 
-    /// Answers a request by a stream that stays open: server-sent events. The id names the stream from now on.
+    /// Answers a request by a stream that stays open: server-sent events. The id names the stream from now
+    /// on.
     ///
-    /// HTTP/1.1 clients get it chunked, so that they can tell an orderly end from a cut; HTTP/1.0 clients until close.
-    /// Beyond `Limits.eventStreamCount` the client gets 503 and the sink `gone`.
+    /// HTTP/1.1 clients get it chunked, so that they can tell an orderly end from a cut; HTTP/1.0 clients
+    /// until close. Beyond `Limits.eventStreamCount` the client gets 503 and the sink `gone`.
     /// - Precondition: `status` is in 200…599.
     public func openStream(_ id: HTTPRequestID, status: Int = 200, headers: [HTTPResponse.Field]) {
         precondition((200...599).contains(status), "status \(status) is not in 200…599")
@@ -82,18 +86,20 @@ public final class HTTPServer: Sendable {
 
     /// Appends to a stream; `drained` follows when all of it has left.
     ///
-    /// An empty queue takes up to `Limits.streamQueueByteCount` bytes. A stream that cannot take the bytes is closed
-    /// (`gone`): its client resumes from the last event it saw.
+    /// An empty queue takes up to `Limits.streamQueueByteCount` bytes. A stream that cannot take the bytes is
+    /// closed (`gone`): its client resumes from the last event it saw.
     public func write(_ id: HTTPRequestID, _ bytes: [UInt8]) {
         shared.mailbox.post(.write(id, bytes))
     }
 
-    /// Appends the same bytes to many streams, as `write` does but without `drained`. Ids that are gone are skipped.
+    /// Appends the same bytes to many streams, as `write` does but without `drained`. Ids that are gone are
+    /// skipped.
     public func broadcast(_ ids: [HTTPRequestID], _ bytes: [UInt8]) {
         shared.mailbox.post(.broadcast(ids, bytes))
     }
 
-    /// Ends a stream in good order after what waits for it, or drops a request without an answer. No `gone` follows.
+    /// Ends a stream in good order after what waits for it, or drops a request without an answer. No `gone`
+    /// follows.
     public func close(_ id: HTTPRequestID) {
         shared.mailbox.post(.close(id))
     }
@@ -106,10 +112,11 @@ public final class HTTPServer: Sendable {
         shared.mailbox.post(.useTLS(context))
     }
 
-    /// Stops. When it returns, no listening socket is open, so that a successor can bind (inside the sink: soon after).
+    /// Stops. When it returns, no listening socket is open, so that a successor can bind (inside the sink:
+    /// soon after).
     ///
-    /// Graceful: idle connections and event streams end now, running requests get `Deadlines.stopMs` for their answers.
-    /// Otherwise all connections are closed. `stopped` follows in both cases.
+    /// Graceful: idle connections and event streams end now, running requests get `Deadlines.stopMs` for
+    /// their answers. Otherwise all connections are closed. `stopped` follows in both cases.
     public func stop(graceful: Bool) {
         shared.mailbox.post(.stop(graceful: graceful))
         let waits = shared.state.withLock { state in

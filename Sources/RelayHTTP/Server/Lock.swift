@@ -42,7 +42,8 @@ final class Latch: Sendable {
         mutex.initialize(to: pthread_mutex_t())
         condition = .allocate(capacity: 1)
         condition.initialize(to: pthread_cond_t())
-        precondition(pthread_mutex_init(mutex, nil) == 0 && pthread_cond_init(condition, nil) == 0, "no latch")
+        precondition(
+            pthread_mutex_init(mutex, nil) == 0 && pthread_cond_init(condition, nil) == 0, "no latch")
         isOpen = .allocate(capacity: 1)
         isOpen.initialize(to: false)
     }

@@ -1,4 +1,5 @@
-/// Bytes that wait for a reader, in the pieces they were given: a broadcast's bytes are shared by all queues they are in.
+/// Bytes that wait for a reader, in the pieces they were given: a broadcast's bytes are shared by all queues
+/// they are in.
 ///
 /// Each piece is charged 32 bytes beyond its own, so that a flood of tiny pieces meets the same bound.
 package struct OutputQueue {

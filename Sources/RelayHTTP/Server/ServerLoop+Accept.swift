@@ -27,8 +27,8 @@ extension ServerLoop {
         }
     }
 
-    /// Without a descriptor left, a waiting connection would wake the loop again and again: it is taken with the spare
-    /// descriptor and closed. When not even that goes, accepting pauses.
+    /// Without a descriptor left, a waiting connection would wake the loop again and again: it is taken with
+    /// the spare descriptor and closed. When not even that goes, accepting pauses.
     private func shed(_ index: Int) {
         guard spareDescriptor >= 0 else { return pauseAccepting() }
         Glibc.close(spareDescriptor)
@@ -79,7 +79,9 @@ extension ServerLoop {
         watch(connection)
         guard excess < 0 else {
             counters.refusedConnections += 1
-            refuse(connection, .overloaded("The server has \(configuration.limits.connectionCount) connections."))
+            refuse(
+                connection, .overloaded("The server has \(configuration.limits.connectionCount) connections.")
+            )
             return
         }
         counters.connections += 1

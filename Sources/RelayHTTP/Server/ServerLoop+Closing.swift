@@ -24,7 +24,8 @@ extension ServerLoop {
         guard connection.deadline < connection.scheduled else { return }
         connection.scheduled = connection.deadline
         deadlines.insert(DeadlineQueue.Entry(time: connection.deadline, key: connection.key))
-        // Entries of closed connections lie there until their time; a storm of connections must not make them many.
+        // Entries of closed connections lie there until their time; a storm of connections must not make them
+        // many.
         guard deadlines.count > 8 * connections.capacity + 1024 else { return }
         deadlines.removeAll()
         for connection in connections.all where connection.deadline != .max {
@@ -35,7 +36,9 @@ extension ServerLoop {
 
     func passDeadlines() {
         while let entry = deadlines.take(until: now) {
-            guard let connection = connections[entry.key], connection.scheduled == entry.time else { continue }
+            guard let connection = connections[entry.key], connection.scheduled == entry.time else {
+                continue
+            }
             connection.scheduled = .max
             if connection.deadline <= now {
                 expire(connection)
@@ -72,8 +75,8 @@ extension ServerLoop {
         bodyReaderCount -= 1
     }
 
-    /// Closes a connection and tells the application what it loses by that. Nothing of it is left but, for a request
-    /// without an answer, its place among those in flight: the work for it still goes on.
+    /// Closes a connection and tells the application what it loses by that. Nothing of it is left but, for a
+    /// request without an answer, its place among those in flight: the work for it still goes on.
     func drop(_ connection: Connection) {
         let mode = connection.mode
         guard mode != .closed else { return }

@@ -14,13 +14,15 @@ extension ServerLoop {
         }
     }
 
-    /// Takes a request out of those in flight. Nil, and counted, when its client is gone or it was answered before.
+    /// Takes a request out of those in flight. Nil, and counted, when its client is gone or it was answered
+    /// before.
     private func takeInFlight(_ id: HTTPRequestID) -> Connection? {
         guard let key = inFlight.removeValue(forKey: id)?.connection, let connection = connections[key] else {
             counters.skipped += 1
             return nil
         }
-        precondition(connection.mode == .waiting && connection.requestID == id, "a connection has one request")
+        precondition(
+            connection.mode == .waiting && connection.requestID == id, "a connection has one request")
         return connection
     }
 

@@ -37,7 +37,9 @@ extension ServerLoop {
     private func watchForStall(_ connection: Connection) {
         // While a body is read, its own deadline counts.
         if connection.mode == .reading, connection.parser.isMidRequest { return }
-        guard connection.phase != .writeStall || connection.progressByteCount >= Self.progressByteCount else { return }
+        guard connection.phase != .writeStall || connection.progressByteCount >= Self.progressByteCount else {
+            return
+        }
         enter(.writeStall, connection)
     }
 
@@ -75,8 +77,8 @@ extension ServerLoop {
         noteInsideTLS(connection)
     }
 
-    /// Says that no more comes, and reads on for a while: a close with unread bytes would be a reset, which destroys the
-    /// answer on its way (RFC 9112 section 9.6).
+    /// Says that no more comes, and reads on for a while: a close with unread bytes would be a reset, which
+    /// destroys the answer on its way (RFC 9112 section 9.6).
     private func finishSending(_ connection: Connection) {
         connection.tls?.shutdown()
         Glibc.shutdown(connection.descriptor, Int32(SHUT_WR))
@@ -90,17 +92,20 @@ extension ServerLoop {
         send(HTTPResponse(refusal), connection, closes: true)
     }
 
-    /// Sends a whole answer. A faulty one becomes 500: its data may come from a peer, so it is not worth a trap.
+    /// Sends a whole answer. A faulty one becomes 500: its data may come from a peer, so it is not worth a
+    /// trap.
     func send(_ response: HTTPResponse, _ connection: Connection, closes: Bool) {
         let hasBody = response.status != 204 && response.status != 304
         let connectionValue = closes ? "close" : connection.isLegacy ? "keep-alive" : nil
         guard response.body.count <= configuration.limits.responseByteCount else {
-            return sendFault("The answer exceeds \(configuration.limits.responseByteCount) bytes.", connection)
+            return sendFault(
+                "The answer exceeds \(configuration.limits.responseByteCount) bytes.", connection)
         }
         do throws(ResponseFault) {
             var bytes = try ResponseWriter.head(
                 status: response.status, headers: response.headers,
-                framing: hasBody ? .length(response.body.count) : .none, date: date(), connection: connectionValue)
+                framing: hasBody ? .length(response.body.count) : .none, date: date(),
+                connection: connectionValue)
             if hasBody, !connection.isHead { bytes.append(contentsOf: response.body) }
             connection.isHead = false
             connection.mode = closes ? .draining : .reading

@@ -1,10 +1,11 @@
 import CLinuxIO
 import Glibc
 
-/// The server's thread: waits for sockets, deadlines and commands, and decides what each connection does next.
+/// The server's thread: waits for sockets, deadlines and commands, and decides what each connection does
+/// next.
 ///
-/// Made inside its thread and confined to it. A turn does a bounded piece of work for each connection that is ready (one
-/// read), so that a flood on one never stalls the others.
+/// Made inside its thread and confined to it. A turn does a bounded piece of work for each connection that is
+/// ready (one read), so that a flood on one never stalls the others.
 final class ServerLoop {
     /// What the thread is given at its start.
     struct Launch: Sendable {

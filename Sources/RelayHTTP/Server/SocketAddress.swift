@@ -61,7 +61,9 @@ struct SocketAddress {
     }
 
     /// Passes the storage to a call that fills it.
-    mutating func fill(_ body: (UnsafeMutablePointer<sockaddr_storage>, UnsafeMutablePointer<socklen_t>) -> Int32)
+    mutating func fill(
+        _ body: (UnsafeMutablePointer<sockaddr_storage>, UnsafeMutablePointer<socklen_t>) -> Int32
+    )
         -> Int32
     {
         byteCount = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -89,7 +91,9 @@ final class ListeningSocket {
             throw .address(listener.address)
         }
         let descriptor = lio_tcp_socket(address.family)
-        guard descriptor >= 0 else { throw .system(call: "socket", address: listener.address, errno: -descriptor) }
+        guard descriptor >= 0 else {
+            throw .system(call: "socket", address: listener.address, errno: -descriptor)
+        }
         func fail(_ call: String) -> HTTPServerError {
             let number = errno
             Glibc.close(descriptor)
@@ -108,7 +112,9 @@ final class ListeningSocket {
         guard listen(descriptor, 1024) == 0 else { throw fail("listen") }
         var bound = SocketAddress()
         let result = bound.fill { storage, byteCount in
-            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, byteCount) }
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                getsockname(descriptor, $0, byteCount)
+            }
         }
         guard result == 0 else { throw fail("getsockname") }
         return (descriptor, bound.port)

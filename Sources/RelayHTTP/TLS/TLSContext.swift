@@ -1,8 +1,8 @@
 import COpenSSL
 import Glibc
 
-/// A server certificate with its key and the rules of its handshakes: TLS 1.2 and up, ALPN http/1.1, no renegotiation, no
-/// session kept. Reloading makes a new context; connections keep the one they began with.
+/// A server certificate with its key and the rules of its handshakes: TLS 1.2 and up, ALPN http/1.1, no
+/// renegotiation, no session kept. Reloading makes a new context; connections keep the one they began with.
 final class TLSContext: Sendable {
     // An SSL_CTX is counted and locked by OpenSSL itself; it is not changed after init.
     private nonisolated(unsafe) let pointer: OpaquePointer
@@ -22,12 +22,15 @@ final class TLSContext: Sendable {
             Int(SSL_MODE_ENABLE_PARTIAL_WRITE) | Int(SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
                 | Int(SSL_MODE_RELEASE_BUFFERS), nil)
         SSL_CTX_ctrl(pointer, SSL_CTRL_SET_SESS_CACHE_MODE, Int(SSL_SESS_CACHE_OFF), nil)
-        // SSL_OP_NO_TICKET (bit 14), SSL_OP_NO_RENEGOTIATION (bit 30), SSL_OP_CIPHER_SERVER_PREFERENCE (bit 22).
+        // SSL_OP_NO_TICKET (bit 14), SSL_OP_NO_RENEGOTIATION (bit 30), SSL_OP_CIPHER_SERVER_PREFERENCE (bit
+        // 22).
         SSL_CTX_set_options(pointer, 1 << 14 | 1 << 30 | 1 << 22)
         SSL_CTX_set_num_tickets(pointer, 0)
-        SSL_CTX_set_alpn_select_cb(pointer, { _, out, outCount, offered, offeredCount, _ in
-            TLSContext.selectProtocol(out, outCount, offered, offeredCount)
-        }, nil)
+        SSL_CTX_set_alpn_select_cb(
+            pointer,
+            { _, out, outCount, offered, offeredCount, _ in
+                TLSContext.selectProtocol(out, outCount, offered, offeredCount)
+            }, nil)
         guard SSL_CTX_use_certificate_chain_file(pointer, files.certificatePath) == 1 else {
             throw .certificate("\(files.certificatePath) holds no certificate chain that can be used")
         }

@@ -1,7 +1,7 @@
 import COpenSSL
 
-/// One connection's TLS. OpenSSL's error queue is per thread, not per connection: it is cleared before every call and after
-/// every free, or one client's aborted handshake would be read as another's failure.
+/// One connection's TLS. OpenSSL's error queue is per thread, not per connection: it is cleared before every
+/// call and after every free, or one client's aborted handshake would be read as another's failure.
 final class TLSSession {
     enum Outcome {
         case done(Int)

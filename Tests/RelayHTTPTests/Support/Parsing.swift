@@ -35,7 +35,9 @@ struct Parsing {
         }
     }
 
-    init(_ text: String, limits: RequestParser.Limits = .init()) { self.init(Array(text.utf8), limits: limits) }
+    init(_ text: String, limits: RequestParser.Limits = .init()) {
+        self.init(Array(text.utf8), limits: limits)
+    }
 
     /// The refusal's status, nil when nothing was refused.
     var status: Int? { refusal?.status }

@@ -25,6 +25,8 @@ final class RawClient {
     }
 
     let descriptor: Int32
+    /// Kept alive as long as the client.
+    var server: TestServer?
     private var ssl: OpaquePointer?
     private var buffer: [UInt8] = []
     /// Whether the server has closed its side in good order (end of stream, not a reset).
@@ -102,7 +104,8 @@ final class RawClient {
         var name: UnsafePointer<UInt8>?
         var count: UInt32 = 0
         if let ssl { SSL_get0_alpn_selected(ssl, &name, &count) }
-        return name.map { String(decoding: UnsafeBufferPointer(start: $0, count: Int(count)), as: UTF8.self) } ?? ""
+        return name.map { String(decoding: UnsafeBufferPointer(start: $0, count: Int(count)), as: UTF8.self) }
+            ?? ""
     }
 
     var tlsVersion: String { ssl.flatMap(SSL_get_version).map { String(cString: $0) } ?? "" }
@@ -243,5 +246,7 @@ final class RawClient {
     }
 
     /// A GET with the Host it needs.
-    func get(_ path: String) throws -> Response { try request("GET \(path) HTTP/1.1\r\nHost: relay.test\r\n\r\n") }
+    func get(_ path: String) throws -> Response {
+        try request("GET \(path) HTTP/1.1\r\nHost: relay.test\r\n\r\n")
+    }
 }

@@ -1,6 +1,6 @@
-import Testing
 import Foundation
 import RelayHTTP
+import Testing
 
 /// The raw requests of `Fixtures/vectors/http_requests.json` and what the server must do with each.
 struct RequestVector: Sendable, CustomTestStringConvertible {
@@ -18,7 +18,9 @@ struct RequestVector: Sendable, CustomTestStringConvertible {
     }
 
     /// Whether the request may reach the application.
-    var mayBeAccepted: Bool { expect.contains("accept") || expect.contains("handle") || expect.contains("404") }
+    var mayBeAccepted: Bool {
+        expect.contains("accept") || expect.contains("handle") || expect.contains("404")
+    }
 
     /// Whether the server may wait for more.
     var mayWait: Bool { expect.contains("wait") }
@@ -51,7 +53,8 @@ struct RequestVector: Sendable, CustomTestStringConvertible {
         }
         let path = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appendingPathComponent("Fixtures/vectors/http_requests.json")
-        guard let data = try? Data(contentsOf: path), let file = try? JSONDecoder().decode(File.self, from: data)
+        guard let data = try? Data(contentsOf: path),
+            let file = try? JSONDecoder().decode(File.self, from: data)
         else { return [] }
         return file.cases.map { row in
             var bytes = row.hex.map(decode) ?? []

@@ -12,7 +12,8 @@ final class TestCertificate {
     }
 
     init(name: String) throws {
-        folder = FileManager.default.temporaryDirectory.appendingPathComponent("relay-http-\(UUID().uuidString)")
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent(
+            "relay-http-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         try write(name: name)
     }
@@ -34,7 +35,8 @@ final class TestCertificate {
         X509_gmtime_adj(X509_getm_notAfter(certificate), 3600)
         X509_set_pubkey(certificate, key)
         let subject = X509_get_subject_name(certificate)
-        X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, Array(name.utf8), Int32(name.utf8.count), -1, 0)
+        X509_NAME_add_entry_by_txt(
+            subject, "CN", MBSTRING_ASC, Array(name.utf8), Int32(name.utf8.count), -1, 0)
         X509_set_issuer_name(certificate, subject)
         X509_sign(certificate, key, EVP_sha256())
         try write(files.certificatePath) { PEM_write_bio_X509($0, certificate) }
@@ -89,7 +91,8 @@ extension TestServer {
         try self.init(
             {
                 $0.listeners = [
-                    .init(address: "127.0.0.1", port: 0, isSecure: true), .init(address: "127.0.0.1", port: 0),
+                    .init(address: "127.0.0.1", port: 0, isSecure: true),
+                    .init(address: "127.0.0.1", port: 0),
                 ]
                 $0.tls = certificate.files
                 change(&$0)

@@ -44,7 +44,8 @@ final class TestServer: Sendable {
 
     var port: UInt16 { ports[0] }
 
-    /// Without `application`, `/a`, `/b`, `/good`, `/healthz` and `/v1/rooms` echo what was asked, all else is 404.
+    /// Without `application`, `/a`, `/b`, `/good`, `/healthz` and `/v1/rooms` echo what was asked, all else
+    /// is 404.
     init(
         _ change: (inout HTTPConfiguration) -> Void = { _ in },
         application: @escaping @Sendable (HTTPServer, HTTPRequest) -> Void = TestServer.echo
@@ -70,14 +71,17 @@ final class TestServer: Sendable {
             return server.respond(request.id, HTTPResponse(status: 404))
         }
         let text = "\(request.method) \(request.target) " + String(decoding: request.body, as: UTF8.self)
-        server.respond(request.id, HTTPResponse(status: 200, contentType: "text/plain", body: Array(text.utf8)))
+        server.respond(
+            request.id, HTTPResponse(status: 200, contentType: "text/plain", body: Array(text.utf8)))
     }
 
     /// Leaves every request to the test.
     static let silence: @Sendable (HTTPServer, HTTPRequest) -> Void = { _, _ in }
 
     func connect(receiveBufferByteCount: Int32? = nil) throws -> RawClient {
-        try RawClient(port: port, receiveBufferByteCount: receiveBufferByteCount)
+        let client = try RawClient(port: port, receiveBufferByteCount: receiveBufferByteCount)
+        client.server = self
+        return client
     }
 
     /// The requests that came so far.
@@ -102,7 +106,9 @@ final class TestServer: Sendable {
 
     /// Waits until the stream was drained so often.
     func waitForDrained(_ id: HTTPRequestID, count: Int = 1) -> Bool {
-        log.wait { $0.filter { if case .drained(id) = $0 { true } else { false } }.count >= count ? true : nil }
+        log.wait {
+            $0.filter { if case .drained(id) = $0 { true } else { false } }.count >= count ? true : nil
+        }
             ?? false
     }
 
