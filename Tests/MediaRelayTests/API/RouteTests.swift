@@ -115,7 +115,7 @@ import Testing
 
 @Suite("Times and problems") struct ViewTests {
     @Test("times are RFC 3339 with milliseconds") func times() {
-        #expect(Timestamp.text(ofMs: 1_796_000_000_007) == "2026-11-30T08:53:20.007Z")
+        #expect(Timestamp.text(ofMs: 1_796_000_000_007) == "2026-11-30T00:53:20.007Z")
         #expect(Timestamp.text(ofMs: 0) == "1970-01-01T00:00:00.000Z")
     }
 
