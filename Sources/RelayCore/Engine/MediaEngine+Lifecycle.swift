@@ -57,9 +57,9 @@ extension MediaEngine {
         let fresh = EngineRoom(
             handle: configuration.room, isPeer: configuration.isPeerRoom, members: [transport])
         let index: Int32
-        if let free = rooms.firstIndex(where: { $0 == nil }) {
-            rooms[free] = fresh
-            index = Int32(free)
+        if let free = freeRooms.popLast() {
+            rooms[Int(free)] = fresh
+            index = free
         } else {
             rooms.append(fresh)
             index = Int32(rooms.count - 1)
@@ -319,6 +319,7 @@ extension MediaEngine {
         room.members.removeAll { $0 == transport }
         if room.members.isEmpty {
             roomByHandle[room.handle] = nil
+            freeRooms.append(index)
         } else {
             rooms[Int(index)] = room
         }

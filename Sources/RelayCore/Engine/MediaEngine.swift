@@ -43,6 +43,7 @@ public final class MediaEngine {
     var transportByUfrag: [UInt64: Int32] = [:]
     var roomByHandle: [RoomHandle: Int32] = [:]
     var rooms: [EngineRoom?] = []
+    var freeRooms: [Int32] = []
     var news: [WorkerNews] = []
     var handshakeRequests: [HandshakeRequest] = []
     /// Where the close_notify of a removed transport goes once the handshaker has made it.
