@@ -1,1 +1,6 @@
+// Counts heap allocations of the calling thread, by taking malloc's place in the test program. For tests only.
 #pragma once
+#include <stdint.h>
+
+/// Allocations that this thread made since it started: malloc, calloc, realloc, aligned ones.
+uint64_t malloc_count(void);

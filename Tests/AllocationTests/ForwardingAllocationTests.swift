@@ -1,0 +1,92 @@
+import CMallocCount
+import RTPCore
+import RelayCore
+import RelayTesting
+import Testing
+
+/// Allocations are counted, not guessed: malloc itself is replaced in this program and counts by thread.
+@Suite("Allocations") struct ForwardingAllocationTests {
+    /// Media of a running call, caught before the engine sees it.
+    private struct Traffic {
+        let scene: CallScene
+        let sender: CallScene.Participant
+        var datagrams: [[UInt8]] = []
+
+        init(packetCount: Int) throws {
+            scene = try CallScene()
+            let pair = try scene.makePair()
+            sender = pair.0
+            scene.run(for: .seconds(2))
+            var now = scene.now
+            while datagrams.count < packetCount {
+                now = now + .milliseconds(5)
+                sender.client.advance(to: now)
+                datagrams += sender.client.takeDatagrams().map(\.bytes).filter { bytes in
+                    DatagramKind.classify(firstByte: bytes[0], secondByte: bytes[1], count: bytes.count) == .rtp
+                }
+            }
+        }
+
+        /// Allocations while the engine takes `range` of the datagrams, one by one, and what it sends is thrown away.
+        func allocations(_ range: Range<Int>) -> UInt64 {
+            let buffer = UnsafeMutablePointer<UInt8>.allocate(capacity: TransmitBatch.slotByteCount)
+            defer { buffer.deallocate() }
+            let engine = scene.engine
+            let now = scene.now
+            let before = malloc_count()
+            for index in range {
+                datagrams[index].withUnsafeBufferPointer { bytes in
+                    guard let base = bytes.baseAddress else { return }
+                    buffer.update(from: base, count: bytes.count)
+                    engine.receive(buffer, count: bytes.count, from: sender.client.address, local: 0, now: now)
+                }
+                engine.transmit.removeAll()
+            }
+            return malloc_count() - before
+        }
+    }
+
+    @Test("the counter counts") func control() {
+        let before = malloc_count()
+        let array = [UInt8](repeating: UInt8.random(in: 0...255), count: 10_000)
+        #expect(malloc_count() - before >= 1)
+        #expect(array.count == 10_000)
+    }
+
+    @Test("forwarding 1,500 audio and video packets of a call allocates nothing") func forwarding() throws {
+        let traffic = try Traffic(packetCount: 2_000)
+        // The first packets may grow what is kept, such as the list of news.
+        _ = traffic.allocations(0..<500)
+        let forwarded = traffic.scene.engine.counters.packetsForwarded
+        let allocations = traffic.allocations(500..<2_000)
+        #expect(traffic.scene.engine.counters.packetsForwarded - forwarded == 1_500)
+        #expect(allocations == 0)
+    }
+
+    @Test("dropping 10,000 datagrams from an address that no check came from allocates nothing") func strangers() throws {
+        let scene = try CallScene()
+        _ = try scene.makePair()
+        scene.run(for: .seconds(1))
+        let stranger = PeerAddress(ipv4: 0x0A00_0042, port: 4_242)
+        let buffer = UnsafeMutablePointer<UInt8>.allocate(capacity: TransmitBatch.slotByteCount)
+        buffer.initialize(repeating: 0, count: TransmitBatch.slotByteCount)
+        defer { buffer.deallocate() }
+        let engine = scene.engine
+        let now = scene.now
+        let before = malloc_count()
+        for number in 0..<10_000 {
+            // RTP, RTCP, DTLS, STUN without sense, and what is nothing at all.
+            switch number % 5 {
+            case 0: (buffer[0], buffer[1]) = (0x80, 96)
+            case 1: (buffer[0], buffer[1]) = (0x81, 201)
+            case 2: buffer[0] = 22
+            case 3: buffer[0] = 0
+            default: buffer[0] = 79
+            }
+            engine.receive(buffer, count: 200, from: stranger, local: 0, now: now)
+        }
+        #expect(malloc_count() - before == 0)
+        #expect(engine.transmit.count == 0)
+        #expect(engine.counters[.rtpUnknownAddress] >= 2_000)
+    }
+}
