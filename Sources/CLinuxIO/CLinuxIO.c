@@ -30,22 +30,26 @@
 #define UDP_SEGMENT 103
 #endif
 
+// Each structure of ours lies like the system's.
+#define SAME_PLACE(ours, our_field, theirs, their_field) \
+    _Static_assert(offsetof(struct ours, our_field) == offsetof(struct theirs, their_field), #our_field)
 _Static_assert(sizeof(struct lio_buffer) == sizeof(struct iovec), "iovec size");
-_Static_assert(offsetof(struct lio_buffer, byte_count) == offsetof(struct iovec, iov_len), "iovec length");
+SAME_PLACE(lio_buffer, base, iovec, iov_base);
+SAME_PLACE(lio_buffer, byte_count, iovec, iov_len);
 _Static_assert(sizeof(struct lio_message) == sizeof(struct mmsghdr), "mmsghdr size");
-_Static_assert(offsetof(struct lio_message, name) == offsetof(struct mmsghdr, msg_hdr.msg_name), "name");
-_Static_assert(offsetof(struct lio_message, name_byte_count) == offsetof(struct mmsghdr, msg_hdr.msg_namelen), "namelen");
-_Static_assert(offsetof(struct lio_message, buffers) == offsetof(struct mmsghdr, msg_hdr.msg_iov), "iov");
-_Static_assert(offsetof(struct lio_message, buffer_count) == offsetof(struct mmsghdr, msg_hdr.msg_iovlen), "iovlen");
-_Static_assert(offsetof(struct lio_message, control) == offsetof(struct mmsghdr, msg_hdr.msg_control), "control");
-_Static_assert(
-    offsetof(struct lio_message, control_byte_count) == offsetof(struct mmsghdr, msg_hdr.msg_controllen), "controllen");
-_Static_assert(offsetof(struct lio_message, flags) == offsetof(struct mmsghdr, msg_hdr.msg_flags), "flags");
-_Static_assert(offsetof(struct lio_message, byte_count) == offsetof(struct mmsghdr, msg_len), "len");
+SAME_PLACE(lio_message, name, mmsghdr, msg_hdr.msg_name);
+SAME_PLACE(lio_message, name_byte_count, mmsghdr, msg_hdr.msg_namelen);
+SAME_PLACE(lio_message, buffers, mmsghdr, msg_hdr.msg_iov);
+SAME_PLACE(lio_message, buffer_count, mmsghdr, msg_hdr.msg_iovlen);
+SAME_PLACE(lio_message, control, mmsghdr, msg_hdr.msg_control);
+SAME_PLACE(lio_message, control_byte_count, mmsghdr, msg_hdr.msg_controllen);
+SAME_PLACE(lio_message, flags, mmsghdr, msg_hdr.msg_flags);
+SAME_PLACE(lio_message, byte_count, mmsghdr, msg_len);
 _Static_assert(sizeof(struct lio_name) >= sizeof(struct sockaddr_in6), "name room");
 _Static_assert(
-    sizeof(struct lio_control) >= CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))
-        + CMSG_SPACE(sizeof(uint32_t)) + CMSG_SPACE(sizeof(uint16_t)),
+    sizeof(struct lio_control)
+        >= CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))
+            + CMSG_SPACE(sizeof(uint32_t)) + CMSG_SPACE(sizeof(uint16_t)),
     "control room");
 
 static int result_of(int value) { return value < 0 ? -errno : value; }
@@ -124,7 +128,8 @@ void lio_read_ancillary(struct lio_message *message, struct lio_ancillary *ancil
             memcpy(&count, CMSG_DATA(item), sizeof count);
             ancillary->receive_overflow_count = count;
         } else if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO) {
-            // The "specific destination" is a unicast address of ours also when the datagram was sent to a broadcast one.
+            // The "specific destination" is a unicast address of ours also when the datagram was sent to a
+            // broadcast one.
             struct in_pktinfo info;
             memcpy(&info, CMSG_DATA(item), sizeof info);
             ancillary->local_low = mapped_ipv4(info.ipi_spec_dst.s_addr);
@@ -151,8 +156,8 @@ static void put_control(
 }
 
 size_t lio_write_ancillary(
-    struct lio_control *control, int is_ipv4, int with_source, uint64_t high, uint64_t low, int32_t interface_index,
-    uint16_t segment_byte_count) {
+    struct lio_control *control, int is_ipv4, int with_source, uint64_t high, uint64_t low,
+    int32_t interface_index, uint16_t segment_byte_count) {
     size_t used = 0;
     if (with_source && is_ipv4) {
         struct in_pktinfo info;
@@ -234,7 +239,8 @@ int lio_unix_listen(const char *path, int backlog) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return -errno;
     // The file that bind makes takes its mode from the socket's.
-    if (fchmod(fd, 0600) < 0 || bind(fd, (const struct sockaddr *)&name, sizeof name) < 0 || listen(fd, backlog) < 0) {
+    if (fchmod(fd, 0600) < 0 || bind(fd, (const struct sockaddr *)&name, sizeof name) < 0
+        || listen(fd, backlog) < 0) {
         result = -errno;
         close(fd);
         return result;

@@ -3,8 +3,8 @@ import MediaRelay
 import RTPCore
 import RelayCore
 
-/// Control's side of real worker processes, without conductor: a data folder, a poller and a supervisor that can be closed and
-/// made anew. Kills every process that it saw when it is released.
+/// Control's side of real worker processes, without conductor: a data folder, a poller and a supervisor that
+/// can be closed and made anew. Kills every process that it saw when it is released.
 final class ControlHarness {
     let folder = TemporaryFolder()
     let configuration: SupervisorConfiguration
@@ -20,7 +20,8 @@ final class ControlHarness {
         let own = buffer.prefix(max(count, 0)).map { UInt8(bitPattern: $0) }
         let candidates = [String(decoding: own, as: UTF8.self)] + CommandLine.arguments
         for path in candidates {
-            let folder = path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
+            let folder = path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(
+                separator: "/")
             let executable = folder + "/media-relay"
             if access(executable, X_OK) == 0 { return executable }
         }
@@ -28,14 +29,16 @@ final class ControlHarness {
     }
 
     init(
-        workerCount: Int = 1, executablePath: String = ControlHarness.executablePath, known: [KnownWorker] = [],
+        workerCount: Int = 1, executablePath: String = ControlHarness.executablePath,
+        known: [KnownWorker] = [],
         change: (inout SupervisorConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = SupervisorConfiguration(
             executablePath: executablePath, workerCount: workerCount, mediaAddresses: ["127.0.0.1"],
             announcedAddresses: [], mediaPort: 0)
         // A file: an inherited pipe would keep whoever reads our output waiting for workers that outlive us.
-        configuration.outputDescriptor = Glibc.open(folder.path + "/log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        configuration.outputDescriptor = Glibc.open(
+            folder.path + "/log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         change(&configuration)
         self.configuration = configuration
         try open(known: known)
@@ -56,7 +59,8 @@ final class ControlHarness {
         let poller = try Poller()
         self.poller = poller
         supervisor = try WorkerSupervisor(
-            configuration: configuration, folder: try DataFolder(path: folder.path), poller: poller, firstToken: 1 << 40,
+            configuration: configuration, folder: try DataFolder(path: folder.path), poller: poller,
+            firstToken: 1 << 40,
             known: known, now: MonotonicClock.now())
         collect()
     }
@@ -119,7 +123,8 @@ final class ControlHarness {
 
     /// Waits for the first hello and adopts its worker.
     func firstHello() -> WorkerHello? {
-        guard run(until: { !$0.hellos.isEmpty }), let hello = hellos.first, send(.adopted, to: hello.worker) else {
+        guard run(until: { !$0.hellos.isEmpty }), let hello = hellos.first, send(.adopted, to: hello.worker)
+        else {
             return nil
         }
         return hello

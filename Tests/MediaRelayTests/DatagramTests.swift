@@ -14,7 +14,9 @@ final class Endpoint {
 
     init(_ addresses: [String], port: UInt16 = 0, usesSegmentation: Bool = true) throws {
         sockets = try addresses.map { text in
-            guard let address = PeerAddress(address: text, port: port) else { throw SystemError(text, code: EINVAL) }
+            guard let address = PeerAddress(address: text, port: port) else {
+                throw SystemError(text, code: EINVAL)
+            }
             return try UDPSocket(binding: address)
         }
         table = LocalAddressTable(sockets: sockets)
@@ -35,7 +37,8 @@ final class Endpoint {
         var local: UInt8
     }
 
-    /// Everything that is queued on one socket. Loopback delivers within the send call, so nothing is waited for.
+    /// Everything that is queued on one socket. Loopback delivers within the send call, so nothing is waited
+    /// for.
     func receive(socket: Int = 0) -> [Received] {
         var received: [Received] = []
         var count = DatagramReader.slotCount
@@ -80,7 +83,8 @@ extension TransmitBatch {
 /// `count` payloads, each told apart by its first bytes.
 func payloads(_ count: Int, byteCount: Int) -> [[UInt8]] {
     (0..<count).map { index in
-        [UInt8(index >> 8), UInt8(index & 0xFF)] + [UInt8](repeating: UInt8(index & 0xFF), count: byteCount - 2)
+        [UInt8(index >> 8), UInt8(index & 0xFF)]
+            + [UInt8](repeating: UInt8(index & 0xFF), count: byteCount - 2)
     }
 }
 
@@ -186,12 +190,16 @@ func payloads(_ count: Int, byteCount: Int) -> [[UInt8]] {
         #expect(b.receive().map(\.bytes) == stride(from: 1, to: 200, by: 2).map { all[$0] })
     }
 
-    @Test("more datagrams than one call takes are all sent, in order, and the batch is empty afterwards", arguments: [true, false])
+    @Test(
+        "more datagrams than one call takes are all sent, in order, and the batch is empty afterwards",
+        arguments: [true, false])
     func largeBatch(usesSegmentation: Bool) throws {
         let sender = try Endpoint(["127.0.0.1"], usesSegmentation: usesSegmentation)
         let receiver = try Endpoint(["127.0.0.1"])
         let batch = TransmitBatch(capacity: 512)
-        for payload in payloads(512, byteCount: 100) { batch.append(payload, to: receiver.address("127.0.0.1")) }
+        for payload in payloads(512, byteCount: 100) {
+            batch.append(payload, to: receiver.address("127.0.0.1"))
+        }
         sender.writer.send(batch)
         #expect(batch.count == 0)
         #expect(receiver.receive().map(\.bytes) == payloads(512, byteCount: 100))
@@ -219,7 +227,9 @@ func payloads(_ count: Int, byteCount: Int) -> [[UInt8]] {
         #expect(replies.allSatisfy { $0.peer == relay.address("127.0.0.9") })
     }
 
-    @Test("a datagram over the limit is dropped and counted, its neighbours are not", arguments: [1_501, 2_048, 2_049, 9_000])
+    @Test(
+        "a datagram over the limit is dropped and counted, its neighbours are not",
+        arguments: [1_501, 2_048, 2_049, 9_000])
     func oversize(byteCount: Int) throws {
         let (a, b) = (try Endpoint(["127.0.0.1"]), try Endpoint(["127.0.0.1"]))
         a.send([[1]], to: b.address("127.0.0.1"))
@@ -272,7 +282,9 @@ func payloads(_ count: Int, byteCount: Int) -> [[UInt8]] {
     func segmentationFallback() throws {
         let (a, b) = (try Endpoint(["127.0.0.1"]), try Endpoint(["127.0.0.1"]))
         let batch = TransmitBatch(capacity: 8)
-        for payload in payloads(3, byteCount: 50) { batch.append(payload, to: PeerAddress(ipv4: 0x7F00_0001, port: 0)) }
+        for payload in payloads(3, byteCount: 50) {
+            batch.append(payload, to: PeerAddress(ipv4: 0x7F00_0001, port: 0))
+        }
         for payload in payloads(3, byteCount: 50) { batch.append(payload, to: b.address("127.0.0.1")) }
         a.writer.send(batch)
         #expect(b.receive().map(\.bytes) == payloads(3, byteCount: 50))

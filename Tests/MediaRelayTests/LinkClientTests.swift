@@ -5,7 +5,8 @@ import RTPCore
 import RelayCore
 import Testing
 
-/// A control process's listening socket, to be closed and opened again, and one `LinkClient` in virtual time beside it.
+/// A control process's listening socket, to be closed and opened again, and one `LinkClient` in virtual time
+/// beside it.
 private final class LinkClientHarness {
     let folder = TemporaryFolder()
     let poller: Poller
@@ -42,7 +43,8 @@ private final class LinkClientHarness {
         client.advance(to: now) { news in
             WorkerHello(
                 worker: WorkerID(index: 0, epoch: 77), processID: getpid(),
-                endpoint: WorkerEndpoint(candidates: [], fingerprint: [UInt8](repeating: 0, count: 32)), transports: [],
+                endpoint: WorkerEndpoint(candidates: [], fingerprint: [UInt8](repeating: 0, count: 32)),
+                transports: [],
                 news: news)
         }
         if peer == nil, listener >= 0 {
@@ -57,7 +59,9 @@ private final class LinkClientHarness {
     /// Gives the client what its poller shows.
     func deliver() -> [WorkerCommand] {
         var commands: [WorkerCommand] = []
-        for index in 0..<poller.wait(until: now, now: now) { commands += client.receive(poller.event(at: index), now: now) }
+        for index in 0..<poller.wait(until: now, now: now) {
+            commands += client.receive(poller.event(at: index), now: now)
+        }
         return commands
     }
 
@@ -68,7 +72,9 @@ private final class LinkClientHarness {
     }
 }
 
-private func joined(_ number: UInt64) -> WorkerNews { .joined(ParticipantHandle(number), at: Instant(nanoseconds: 1)) }
+private func joined(_ number: UInt64) -> WorkerNews {
+    .joined(ParticipantHandle(number), at: Instant(nanoseconds: 1))
+}
 private func ended(_ number: UInt64) -> WorkerNews {
     .ended(ParticipantHandle(number), .closed, at: Instant(nanoseconds: 1), TransportStatistics())
 }
@@ -104,7 +110,9 @@ private let statistics = WorkerNews.statistics(
         #expect(harness.helloNews(try harness.advance()) == [joined(1), ended(2)])
     }
 
-    @Test("news between hello and adoption are told at once, and again when the link breaks before the adoption")
+    @Test(
+        "news between hello and adoption are told at once, and again when the link breaks before the adoption"
+    )
     func newsBeforeAdoption() throws {
         let harness = try LinkClientHarness()
         harness.openControl()

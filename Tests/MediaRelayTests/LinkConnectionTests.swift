@@ -30,7 +30,8 @@ private func news(_ number: UInt64) -> WorkerNews {
         let (a, b) = pair()
         let hello = WorkerHello(
             worker: WorkerID(index: 0, epoch: 1), processID: 1,
-            endpoint: WorkerEndpoint(candidates: [], fingerprint: [UInt8](repeating: 0, count: 32)), transports: [],
+            endpoint: WorkerEndpoint(candidates: [], fingerprint: [UInt8](repeating: 0, count: 32)),
+            transports: [],
             news: (1...200_000).map { news(UInt64($0)) })
         try a.send(.hello(hello))
         var received: [LinkMessage] = []

@@ -9,6 +9,8 @@ final class LoopbackClient {
     let endpoint: Endpoint
     let handle: ParticipantHandle
     let configuration: TransportConfiguration
+    /// Where datagrams came from.
+    private(set) var peers: Set<PeerAddress> = []
     private let answer: [UInt8]
 
     /// Negotiates by itself what a conductor would for a peer room.
@@ -41,6 +43,7 @@ final class LoopbackClient {
     /// Sends what is due and takes what came.
     func pump() {
         for received in endpoint.receive() {
+            peers.insert(received.peer)
             client.receive(received.bytes, from: received.peer, now: MonotonicClock.now())
         }
         if client.deadline <= MonotonicClock.now() { client.advance(to: MonotonicClock.now()) }
@@ -67,7 +70,9 @@ extension ControlHarness {
     /// While control is away: sleeps until a client has something to read, 2 ms at most.
     private func wait(for clients: [LoopbackClient]) {
         guard let poller = try? Poller() else { return }
-        for client in clients { try? poller.add(client.endpoint.sockets[0].descriptor, token: 0, for: .reading) }
+        for client in clients {
+            try? poller.add(client.endpoint.sockets[0].descriptor, token: 0, for: .reading)
+        }
         let now = MonotonicClock.now()
         _ = poller.wait(until: now + .milliseconds(2), now: now)
         for client in clients { poller.remove(client.endpoint.sockets[0].descriptor) }

@@ -51,7 +51,9 @@ import Testing
         #expect(replacement.processID != hello.processID)
     }
 
-    @Test("a worker that crashes by a trap's signal is replaced, the other one is left alone", arguments: [SIGSEGV, SIGILL])
+    @Test(
+        "a worker that crashes by a trap's signal is replaced, the other one is left alone",
+        arguments: [SIGSEGV, SIGILL])
     func crashed(signal: Int32) throws {
         let control = try ControlHarness(workerCount: 2)
         try #require(control.run { $0.hellos.count == 2 })
@@ -148,7 +150,10 @@ import Testing
     @Test("a worker that exits before its hello is noted, without an event for a worker nobody knows")
     func exitsBeforeHello() throws {
         let control = try ControlHarness { $0.mediaAddresses = ["192.0.2.77"] }
-        #expect(control.run { control in control.notes.contains { $0.hasSuffix("exited with status 4 before its hello") } })
+        #expect(
+            control.run { control in
+                control.notes.contains { $0.hasSuffix("exited with status 4 before its hello") }
+            })
         #expect(control.gone.isEmpty && control.hellos.isEmpty)
     }
 
@@ -161,7 +166,10 @@ import Testing
         #expect(write(file, text, text.count) == text.count)
         close(file)
         let control = try ControlHarness(executablePath: script) { $0.silenceLimit = .milliseconds(200) }
-        #expect(control.run { control in control.notes.contains { $0.hasSuffix("killed by signal 9 before its hello") } })
+        #expect(
+            control.run { control in
+                control.notes.contains { $0.hasSuffix("killed by signal 9 before its hello") }
+            })
         #expect(control.notes.contains { $0.hasSuffix("hangs: killed") })
         #expect(control.hellos.isEmpty)
     }
@@ -184,7 +192,10 @@ import Testing
         _ = try #require(control.firstHello())
         #expect(control.run { !$0.counters.isEmpty })
         let names = Set(control.counters.map(\.name))
-        #expect(names.isSuperset(of: ["transports", "drops", "send_errors", "receive_overflows", "packets_forwarded"]))
+        #expect(
+            names.isSuperset(of: [
+                "transports", "drops", "send_errors", "receive_overflows", "packets_forwarded",
+            ]))
         #expect(control.counters.filter { $0.name == "drops" }.count == DropReason.allCases.count)
     }
 
@@ -265,7 +276,10 @@ import Testing
     @Test("a path that leaves no room for the socket's name is refused")
     func longPath() {
         let path = "/tmp/" + String(repeating: "x", count: 100)
-        #expect(throws: DataFolder.Failure.unusable(path: path, reason: "the socket's path in it exceeds 107 bytes")) {
+        #expect(
+            throws: DataFolder.Failure.unusable(
+                path: path, reason: "the socket's path in it exceeds 107 bytes")
+        ) {
             try DataFolder(path: path)
         }
     }

@@ -10,7 +10,9 @@ import Testing
     private let room = RoomHandle(500)
 
     /// Two clients on one worker, joined and hearing each other.
-    private func call(_ control: ControlHarness, _ hello: WorkerHello) throws -> (LoopbackClient, LoopbackClient) {
+    private func call(_ control: ControlHarness, _ hello: WorkerHello) throws -> (
+        LoopbackClient, LoopbackClient
+    ) {
         let a = try LoopbackClient(1, room: room, worker: hello, joinsWhenReady: true)
         let b = try LoopbackClient(2, room: room, worker: hello, joinsWhenReady: true)
         for client in [a, b] {
@@ -19,7 +21,8 @@ import Testing
         }
         try #require(
             control.run([a, b]) { _ in
-                a.client.heard(.audio, from: b.client).count > 5 && b.client.heard(.audio, from: a.client).count > 5
+                a.client.heard(.audio, from: b.client).count > 5
+                    && b.client.heard(.audio, from: a.client).count > 5
             })
         return (a, b)
     }
@@ -65,9 +68,11 @@ import Testing
         }
     }
 
-    @Test("two joined clients hear and see each other through the worker")
-    func media() throws {
-        let control = try ControlHarness()
+    @Test(
+        "two joined clients hear and see each other through the worker, whether it gathers or not",
+        arguments: [WorkerOptions.Gather.off, .on])
+    func media(gather: WorkerOptions.Gather) throws {
+        let control = try ControlHarness { $0.gather = gather }
         let hello = try #require(control.firstHello())
         let (a, b) = try call(control, hello)
         #expect(
@@ -76,6 +81,19 @@ import Testing
                     && !(b.client.stream(.video)?.decodablePictures.isEmpty ?? true)
             })
         #expect(a.client.counters.unopenedRTP == 0 && b.client.counters.unopenedRTP == 0)
+    }
+
+    @Test("a worker on a wildcard address answers from the announced address that its client sends to")
+    func wildcard() throws {
+        let control = try ControlHarness {
+            $0.mediaAddresses = ["0.0.0.0"]
+            $0.announcedAddresses = ["127.0.0.2"]
+        }
+        let hello = try #require(control.firstHello())
+        let (a, b) = try call(control, hello)
+        let port = try #require(hello.endpoint.candidates.first?.port)
+        #expect(a.peers == [PeerAddress(ipv4: 0x7F00_0002, port: port)])
+        #expect(b.peers == [PeerAddress(ipv4: 0x7F00_0002, port: port)])
     }
 
     @Test("oversize and empty datagrams and noise are counted, and the call goes on")
@@ -98,7 +116,9 @@ import Testing
         #expect(stranger.receive().isEmpty)
     }
 
-    @Test("media goes on while control is away, and the next control is told the same epoch and both transports")
+    @Test(
+        "media goes on while control is away, and the next control is told the same epoch and both transports"
+    )
     func controlAway() throws {
         let control = try ControlHarness()
         let hello = try #require(control.firstHello())
@@ -122,7 +142,8 @@ import Testing
         let client = try LoopbackClient(1, room: room, worker: hello, joinsWhenReady: false)
         #expect(control.send(.create(client.configuration), to: hello.worker))
         try client.start()
-        try #require(control.run([client]) { _ in client.client.mappedAddress != nil || client.client.isConnected })
+        try #require(
+            control.run([client]) { _ in client.client.mappedAddress != nil || client.client.isConnected })
         control.forgetEvents()
         control.close()
         let other = client.client.isConnected
@@ -138,7 +159,9 @@ import Testing
         }
     }
 
-    @Test("a hang-up while control is away ends the other side of a peer room, and the next control is told of both")
+    @Test(
+        "a hang-up while control is away ends the peer room for both, and the next control is told so"
+    )
     func hangUpWhileAway() throws {
         let control = try ControlHarness()
         let hello = try #require(control.firstHello())
@@ -154,7 +177,9 @@ import Testing
         #expect(ends(again.news) == [a.handle: .closed, b.handle: .peerLeft])
     }
 
-    @Test("a client's goodbye is told as its end, and the worker keeps the other transport while control decides")
+    @Test(
+        "a client's goodbye is told as its end, and the other transport stays while control decides"
+    )
     func hangUp() throws {
         let control = try ControlHarness()
         let hello = try #require(control.firstHello())

@@ -17,25 +17,42 @@ private func options(_ arguments: String...) throws(WorkerOptions.Refusal) -> Wo
         #expect(try WorkerOptions(arguments: original.arguments) == original)
     }
 
-    @Test("wrong arguments are refused with the argument's name", arguments: [
-        (["--index", "2", "--link", "l", "--media", "127.0.0.1"], "--index 2: there are 1 workers"),
-        (["--media", "127.0.0.1"], "--link is missing"),
-        (["--link", "l"], "--media: 0 addresses, 1…32 are possible"),
-        (["--link", "l", "--media", "localhost"], "localhost: not an IP address"),
-        (["--link", "l", "--media", "0.0.0.0"], "0.0.0.0: clients cannot reach it, name addresses by --announce"),
-        (["--link", "l", "--media", "127.0.0.1", "--port", "70000"], "--port 70000: not a number in 0…65535"),
-        (["--link", "l", "--media", "127.0.0.1", "--port", "65535"], "--port 65535: 2 ports from there on do not exist"),
-        (["--link", "l", "--media", "127.0.0.1", "--gather", "maybe"], "--gather maybe: not auto, on or off"),
-        (["--frobnicate", "1"], "--frobnicate: unknown argument"),
-        (["--link"], "--link: its value is missing"),
-    ])
+    @Test(
+        "wrong arguments are refused with the argument's name",
+        arguments: [
+            (["--index", "2", "--link", "l", "--media", "127.0.0.1"], "--index 2: there are 1 workers"),
+            (["--media", "127.0.0.1"], "--link is missing"),
+            (["--link", "l"], "--media: 0 addresses, 1…32 are possible"),
+            (["--link", "l", "--media", "localhost"], "localhost: not an IP address"),
+            (
+                ["--link", "l", "--media", "0.0.0.0"],
+                "0.0.0.0: clients cannot reach it, name addresses by --announce"
+            ),
+            (
+                ["--link", "l", "--media", "127.0.0.1", "--port", "70000"],
+                "--port 70000: not a number in 0…65535"
+            ),
+            (
+                ["--link", "l", "--media", "127.0.0.1", "--port", "65535"],
+                "--port 65535: 2 ports from there on do not exist"
+            ),
+            (
+                ["--link", "l", "--media", "127.0.0.1", "--gather", "maybe"],
+                "--gather maybe: not auto, on or off"
+            ),
+            (["--frobnicate", "1"], "--frobnicate: unknown argument"),
+            (["--link"], "--link: its value is missing"),
+        ])
     func refusedArguments(arguments: [String], message: String) {
         #expect { try WorkerOptions(arguments: arguments) } throws: { "\($0)" == message }
     }
 
     @Test("a worker tries its own port, its spare one, then the others")
     func ports() {
-        #expect(MediaSockets.ports(index: 1, count: 3, first: 4_000) == [4_001, 4_004, 4_000, 4_002, 4_003, 4_005])
+        #expect(
+            MediaSockets.ports(index: 1, count: 3, first: 4_000) == [
+                4_001, 4_004, 4_000, 4_002, 4_003, 4_005,
+            ])
     }
 
     @Test("a worker whose first port is taken serves on its spare one")
@@ -78,7 +95,8 @@ private func options(_ arguments: String...) throws(WorkerOptions.Refusal) -> Wo
         #expect(backOff.wait(afterLifeOf: .seconds(1)) == .zero)
     }
 
-    /// Runs 100 ms windows of `wakes` wake-ups with `packets` each at `busyPercent`, and tells whether it gathers after each.
+    /// Runs 100 ms windows of `wakes` wake-ups with `packets` each at `busyPercent`, and tells whether it
+    /// gathers after each.
     private func gather(
         _ mode: WorkerOptions.Gather, windows: [(wakes: Int, packets: Int, busyPercent: Int64)]
     ) -> [Bool] {
@@ -96,14 +114,17 @@ private func options(_ arguments: String...) throws(WorkerOptions.Refusal) -> Wo
         }
     }
 
-    @Test("gathering starts when wakes bring little on a busy core, and not on an idle one or with full batches")
+    @Test(
+        "gathering starts when wakes bring little on a busy core, and not on an idle one or with full batches"
+    )
     func gatherStarts() {
         #expect(gather(.auto, windows: [(1_000, 1, 50)]) == [true])
         #expect(gather(.auto, windows: [(1_000, 1, 30)]) == [false])
         #expect(gather(.auto, windows: [(1_000, 20, 90)]) == [false])
     }
 
-    @Test("gathering goes on at the halved load it causes, and ends when it brings nothing or batches are full")
+    @Test(
+        "gathering goes on at the halved load it causes, and ends when it brings nothing or batches are full")
     func gatherEnds() {
         #expect(gather(.auto, windows: [(1_000, 1, 50), (300, 7, 22), (300, 1, 22)]) == [true, true, false])
         #expect(gather(.auto, windows: [(1_000, 1, 50), (300, 40, 80)]) == [true, false])

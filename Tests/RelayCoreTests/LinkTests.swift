@@ -13,7 +13,9 @@ private struct LinkValues {
         Integer.random(in: Integer.min...Integer.max, using: &random)
     }
     mutating func count(_ limit: Int) -> Int { Int.random(in: 0...limit, using: &random) }
-    mutating func handle() -> ParticipantHandle { ParticipantHandle(UInt64.random(in: 1...UInt64.max, using: &random)) }
+    mutating func handle() -> ParticipantHandle {
+        ParticipantHandle(UInt64.random(in: 1...UInt64.max, using: &random))
+    }
     mutating func instant() -> Instant {
         Instant(nanoseconds: Int64.random(in: 0...Instant.distantFuture.nanoseconds, using: &random))
     }
@@ -28,7 +30,8 @@ private struct LinkValues {
 
     mutating func section() -> MediaSection {
         var section = MediaSection(
-            index: Int(integer(UInt32.self)), mid: text(16), kind: pick(MediaKind.self), codec: pick(MediaCodec.self),
+            index: Int(integer(UInt32.self)), mid: text(16), kind: pick(MediaKind.self),
+            codec: pick(MediaCodec.self),
             payloadType: integer(UInt8.self) & 127)
         section.rtxPayloadType = bool() ? integer(UInt8.self) & 127 : nil
         section.clientSends = bool()
@@ -55,7 +58,8 @@ private struct LinkValues {
         case 0:
             .create(
                 TransportConfiguration(
-                    participant: handle(), room: RoomHandle(handle().value), isPeerRoom: bool(), joinsWhenReady: bool(),
+                    participant: handle(), room: RoomHandle(handle().value), isPeerRoom: bool(),
+                    joinsWhenReady: bool(),
                     localICE: credentials(), remoteICE: credentials(),
                     fingerprints: (0...count(3)).map { _ in fingerprint() },
                     sections: (0..<count(6)).map { _ in section() }))
@@ -83,7 +87,8 @@ private struct LinkValues {
         switch count(7) {
         case 0: .prepared(handle(), at: instant())
         case 1: .joined(handle(), at: instant())
-        case 2: .ended(handle(), TransportEnd(rawValue: UInt8(count(5))) ?? .closed, at: instant(), statistics())
+        case 2:
+            .ended(handle(), TransportEnd(rawValue: UInt8(count(5))) ?? .closed, at: instant(), statistics())
         case 3: .interrupted(handle(), at: instant())
         case 4: .recovered(handle(), at: instant())
         case 5: .pathChanged(handle(), at: instant())
@@ -102,7 +107,8 @@ private struct LinkValues {
             transports: (0..<count(4)).map { _ in
                 TransportSnapshot(
                     participant: handle(), room: RoomHandle(handle().value),
-                    phase: TransportPhase(rawValue: UInt8(count(2))) ?? .joined, isInterrupted: bool(), since: instant())
+                    phase: TransportPhase(rawValue: UInt8(count(2))) ?? .joined, isInterrupted: bool(),
+                    since: instant())
             }, news: (0..<count(5)).map { _ in news() })
     }
 
@@ -239,7 +245,8 @@ private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
         #expect(throws: LinkRefusal.truncated) { try decode(bytes) }
     }
 
-    @Test("messages cut into pieces of any size come out whole and in order", arguments: [1, 2, 7, 100, 5_000])
+    @Test(
+        "messages cut into pieces of any size come out whole and in order", arguments: [1, 2, 7, 100, 5_000])
     func framing(pieceByteCount: Int) {
         var values = LinkValues(seed: 41)
         let messages = (0..<50).map { _ in values.message() }
@@ -285,10 +292,13 @@ private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
     func largestHello() throws {
         var values = LinkValues(seed: 51)
         var hello = values.hello()
-        hello.news = (0..<10_000).map { _ in .ended(values.handle(), .closed, at: values.instant(), values.statistics()) }
+        hello.news = (0..<10_000).map { _ in
+            .ended(values.handle(), .closed, at: values.instant(), values.statistics())
+        }
         hello.transports = (0..<5_000).map { _ in
             TransportSnapshot(
-                participant: values.handle(), room: RoomHandle(1), phase: .joined, isInterrupted: false, since: values.instant())
+                participant: values.handle(), room: RoomHandle(1), phase: .joined, isInterrupted: false,
+                since: values.instant())
         }
         var framer = LinkFramer()
         append(LinkMessage.hello(hello).encoded(), to: &framer)
@@ -302,7 +312,8 @@ private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
         let command = WorkerCommand.create(
             TransportConfiguration(
                 participant: values.handle(), room: RoomHandle(2), isPeerRoom: false, joinsWhenReady: true,
-                localICE: values.credentials(), remoteICE: values.credentials(), fingerprints: [values.fingerprint()],
+                localICE: values.credentials(), remoteICE: values.credentials(),
+                fingerprints: [values.fingerprint()],
                 sections: (0..<Limits.sectionsPerTransport).map { _ in section }))
         let bytes = LinkMessage.command(command).encoded()
         #expect(bytes.count < LinkFormat.messageByteCount)

@@ -1,8 +1,9 @@
-// Linux calls that Swift cannot import: batched datagram I/O with ancillary data, epoll with nanoseconds, process and
-// thread controls. No state, no policy, no allocation. Everything that can fail returns -errno instead of setting errno.
+// Linux calls that Swift cannot import: batched datagram I/O with ancillary data, epoll with nanoseconds,
+// process and thread controls. No state, no policy, no allocation. Everything that can fail returns -errno
+// instead of setting errno.
 //
-// No feature macro is defined here (it would clash with other C modules): structures of the kernel's ABI are declared
-// anew, and CLinuxIO.c asserts that they are laid out like the system's.
+// No feature macro is defined here (it would clash with other C modules): structures of the kernel's ABI are
+// declared anew, and CLinuxIO.c asserts that they are laid out like the system's.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -46,13 +47,15 @@ struct lio_ancillary {
     uint64_t local_high;
     uint64_t local_low;
     int32_t interface_index;
-    /// The socket's count of datagrams that the kernel dropped for want of buffer space (wraps); -1 when not told.
+    /// The socket's count of datagrams that the kernel dropped for want of buffer space (wraps); -1 when not
+    /// told.
     int64_t receive_overflow_count;
 };
 
 /// recvmmsg without waiting. Returns the count of datagrams, or -errno (-EAGAIN: none queued).
 int lio_receive(int fd, struct lio_message *messages, unsigned count);
-/// sendmmsg without waiting. Returns the count of messages taken (at least 1), or -errno for the first of them.
+/// sendmmsg without waiting. Returns the count of messages taken (at least 1), or -errno for the first of
+/// them.
 int lio_send(int fd, struct lio_message *messages, unsigned count);
 /// Whether the datagram was longer than its buffer.
 int lio_is_truncated(const struct lio_message *message);
@@ -63,13 +66,14 @@ uint32_t lio_write_name(struct lio_name *name, int is_ipv4, uint64_t high, uint6
 /// Walks the control messages of a received datagram.
 void lio_read_ancillary(struct lio_message *message, struct lio_ancillary *ancillary);
 /// Writes the control messages of a datagram to send into `control` and returns their byte count (0: none).
-/// `with_source`: send from (high, low), through `interface_index` unless 0. `segment_byte_count`: UDP_SEGMENT unless 0.
+/// `with_source`: send from (high, low), through `interface_index` unless 0. `segment_byte_count`:
+/// UDP_SEGMENT unless 0.
 size_t lio_write_ancillary(
-    struct lio_control *control, int is_ipv4, int with_source, uint64_t high, uint64_t low, int32_t interface_index,
-    uint16_t segment_byte_count);
+    struct lio_control *control, int is_ipv4, int with_source, uint64_t high, uint64_t low,
+    int32_t interface_index, uint16_t segment_byte_count);
 
-/// A non-blocking, close-on-exec UDP socket (IPv6 only, where not `is_ipv4`) that tells its receive overflow, and the
-/// local address of each datagram when `with_local_address`. Returns the descriptor or -errno.
+/// A non-blocking, close-on-exec UDP socket (IPv6 only, where not `is_ipv4`) that tells its receive overflow,
+/// and the local address of each datagram when `with_local_address`. Returns the descriptor or -errno.
 int lio_udp_socket(int is_ipv4, int with_local_address);
 /// Asks for kernel buffers of this size, over the system's limit where permitted. Returns 0 or -errno.
 int lio_set_buffers(int fd, int receive_byte_count, int send_byte_count);
@@ -79,14 +83,15 @@ int lio_bound_port(int fd);
 
 // MARK: Unix sockets
 
-/// Non-blocking, close-on-exec stream sockets. Return a descriptor or -errno; -ENAMETOOLONG: the path exceeds 107 bytes.
-/// The listener's file is made with mode 0600.
+/// Non-blocking, close-on-exec stream sockets. Return a descriptor or -errno; -ENAMETOOLONG: the path exceeds
+/// 107 bytes. The listener's file is made with mode 0600.
 int lio_unix_listen(const char *path, int backlog);
 int lio_unix_connect(const char *path);
 int lio_unix_accept(int fd);
 /// Process and user at the other end of a Unix socket. Returns 0 or -errno.
 int lio_unix_peer(int fd, int32_t *process_id, uint32_t *user_id);
-/// send without waiting and without SIGPIPE; recv without waiting. Return a byte count or -errno (0 from recv: closed).
+/// send without waiting and without SIGPIPE; recv without waiting. Return a byte count or -errno (0 from
+/// recv: closed).
 int64_t lio_stream_send(int fd, const void *bytes, size_t byte_count);
 int64_t lio_stream_receive(int fd, void *bytes, size_t byte_count);
 
@@ -105,7 +110,8 @@ int lio_epoll_create(void);
 int lio_epoll_add(int epoll, int fd, uint64_t token, uint32_t interest);
 int lio_epoll_modify(int epoll, int fd, uint64_t token, uint32_t interest);
 int lio_epoll_remove(int epoll, int fd);
-/// Waits for at most `timeout_ns` (negative: for ever). `capacity` ≤ 64. Returns the count of events, or -errno.
+/// Waits for at most `timeout_ns` (negative: for ever). `capacity` ≤ 64. Returns the count of events, or
+/// -errno.
 int lio_epoll_wait(int epoll, struct lio_event *events, int capacity, int64_t timeout_ns);
 int lio_eventfd(void);
 /// Adds 1; a counter that is full is as good. Returns 0 or -errno.
@@ -115,15 +121,17 @@ int64_t lio_eventfd_take(int fd);
 
 // MARK: Processes, threads, clocks
 
-/// Blocks the signals in the calling thread (and the threads it will start) and returns a descriptor that tells them.
+/// Blocks the signals in the calling thread (and the threads it will start) and returns a descriptor that
+/// tells them.
 int lio_signalfd(const int32_t *signals, int count);
 /// The next signal number, 0 when none is pending, or -errno.
 int lio_signalfd_take(int fd);
 int lio_pidfd_open(int32_t process_id);
-/// Reaps a child without waiting. Returns 1 with its wait status, 0 while it runs, or -errno (-ECHILD: not a child).
+/// Reaps a child without waiting. Returns 1 with its wait status, 0 while it runs, or -errno (-ECHILD: not a
+/// child).
 int lio_reap(int32_t process_id, int32_t *status);
-/// Starts `path` in a session of its own with all signals at their defaults, standard input from /dev/null, standard
-/// output and error to `output_fd`. Returns the process id, or -errno.
+/// Starts `path` in a session of its own with all signals at their defaults, standard input from /dev/null,
+/// standard output and error to `output_fd`. Returns the process id, or -errno.
 int lio_spawn_session(const char *path, char *const *arguments, char *const *environment, int output_fd);
 /// The process's environment, null-terminated. Valid as long as nobody changes it.
 char *const *lio_environment(void);

@@ -2,14 +2,15 @@ import CLinuxIO
 import Glibc
 import RTPCore
 
-/// Receives datagrams in batches (recvmmsg) into slots that are set up once. Owns the slots and the count of what it refuses:
-/// datagrams that are longer than any path's MTU, and those that the kernel dropped before. One thread; no allocation
-/// after `init`.
+/// Receives datagrams in batches (recvmmsg) into slots that are set up once. Owns the slots and the count of
+/// what it refuses: datagrams that are longer than any path's MTU, and those that the kernel dropped before.
+/// One thread; no allocation after `init`.
 package final class DatagramReader {
     package static let slotCount = 64
     /// More than is ever accepted, so that what is too long shows.
     package static let slotByteCount = 2_048
-    /// The longest datagram that is accepted: what fits into a TransmitBatch slot with room for our header and tag.
+    /// The longest datagram that is accepted: what fits into a TransmitBatch slot with room for our header
+    /// and tag.
     package static let maximumByteCount = 1_500
 
     package struct Datagram {
@@ -73,8 +74,8 @@ package final class DatagramReader {
         overflows.deallocate()
     }
 
-    /// Takes up to 64 queued datagrams from a socket without waiting and gives each to `body`, in order. Returns how many
-    /// the kernel had: fewer than 64 means that the queue is empty now.
+    /// Takes up to 64 queued datagrams from a socket without waiting and gives each to `body`, in order.
+    /// Returns how many the kernel had: fewer than 64 means that the queue is empty now.
     package func receive<Failure: Error>(
         from socket: Int, _ body: (Datagram) throws(Failure) -> Void
     ) throws(Failure) -> Int {
@@ -94,7 +95,8 @@ package final class DatagramReader {
         let descriptor = sockets[socket].descriptor
         let result = Syscall.retrying { lio_receive(descriptor, messages, UInt32(Self.slotCount)) }
         guard result > 0 else {
-            // EAGAIN: nothing queued. Others (an ICMP error, no memory) concern one datagram of ours or this moment only.
+            // EAGAIN: nothing queued. Others (an ICMP error, no memory) concern one datagram of ours or this
+            // moment only.
             if result < 0 { Syscall.trapOnBug(-result, "recvmmsg") }
             return 0
         }

@@ -3,12 +3,14 @@ import Glibc
 import RTPCore
 import RelayCore
 
-/// Sends a `TransmitBatch` (sendmmsg, at most 64 messages a call), in order for each receiver. Neighbours of equal size to one
-/// receiver leave as one message that the kernel splits (UDP GSO), where it can. Never waits and never ends anything: what
-/// the kernel does not take is dropped and counted by kind. One thread; no allocation after `init`.
+/// Sends a `TransmitBatch` (sendmmsg, at most 64 messages a call), in order for each receiver. Neighbours of
+/// equal size to one receiver leave as one message that the kernel splits (UDP GSO), where it can. Never
+/// waits and never ends anything: what the kernel does not take is dropped and counted by kind. One thread;
+/// no allocation after `init`.
 package final class DatagramWriter {
     package static let messageCount = 64
-    /// Datagrams in one GSO message: the kernel's bound is 64 segments and 65,507 bytes; video bursts are shorter.
+    /// Datagrams in one GSO message: the kernel's bound is 64 segments and 65,507 bytes; video bursts are
+    /// shorter.
     package static let segmentCount = 16
 
     package let errors = SendErrorCounters()
@@ -74,8 +76,8 @@ package final class DatagramWriter {
         batch.removeAll()
     }
 
-    /// Prepares messages from entry `first` on, as long as they leave through one socket. Gives the count of messages, the
-    /// socket and the first entry that is not in them.
+    /// Prepares messages from entry `first` on, as long as they leave through one socket. Gives the count of
+    /// messages, the socket and the first entry that is not in them.
     private func prepare(_ batch: TransmitBatch, from first: Int) -> (count: Int, socket: Int, end: Int) {
         var count = 0
         var socket = -1
@@ -110,7 +112,9 @@ package final class DatagramWriter {
         var next = first + 1
         while next < limit {
             let entry = batch.entries[next]
-            guard entry.peer == head.peer, entry.local == head.local, entry.byteCount <= head.byteCount else { break }
+            guard entry.peer == head.peer, entry.local == head.local, entry.byteCount <= head.byteCount else {
+                break
+            }
             next += 1
             if entry.byteCount < head.byteCount { break }
         }
@@ -132,12 +136,13 @@ package final class DatagramWriter {
         }
         message.pointee.control = UnsafeMutableRawPointer(controls + index)
         message.pointee.control_byte_count = lio_write_ancillary(
-            controls + index, isIPv4, source.namesSource ? 1 : 0, source.high, source.low, source.interfaceIndex,
+            controls + index, isIPv4, source.namesSource ? 1 : 0, source.high, source.low,
+            source.interfaceIndex,
             run > 1 ? entry.byteCount : 0)
     }
 
-    /// Hands `count` prepared messages to the kernel. Returns the first entry that remains to be prepared: `end`, or an
-    /// earlier one when GSO was refused.
+    /// Hands `count` prepared messages to the kernel. Returns the first entry that remains to be prepared:
+    /// `end`, or an earlier one when GSO was refused.
     private func flush(_ batch: TransmitBatch, count: Int, socket: Int, end: Int) -> Int {
         let descriptor = sockets[socket].descriptor
         var sent = 0
@@ -156,14 +161,15 @@ package final class DatagramWriter {
             Syscall.trapOnBug(code, "sendmmsg")
             let segments = messages[sent].buffer_count
             if segments > 1, code == EIO || code == EINVAL || code == EOPNOTSUPP || code == EMSGSIZE {
-                // These packets still can leave one by one. EIO says that the device or kernel cannot do it for anybody;
-                // the others may concern this receiver only (its MTU, its port).
+                // These packets still can leave one by one. EIO says that the device or kernel cannot do it
+                // for anybody; the others may concern this receiver only (its MTU, its port).
                 if code == EIO { usesSegmentation = false }
                 plainUntil = firstEntries[sent] + segments
                 return firstEntries[sent]
             }
             errors.count(SendErrorKind(code), times: segments)
-            // The message at the front was refused; a full buffer (EAGAIN) will refuse the rest of this call as well.
+            // The message at the front was refused; a full buffer (EAGAIN) will refuse the rest of this call
+            // as well.
             sent += 1
             if code == EAGAIN {
                 for index in sent..<count { errors.count(.bufferFull, times: messages[index].buffer_count) }

@@ -22,8 +22,9 @@ package enum LinkClosing: Error, Hashable, CustomStringConvertible {
     }
 }
 
-/// One end of the link's Unix socket: whole messages in and out, without ever waiting. Owns the descriptor and what is still
-/// to be sent (bounded). Either end, one thread. After any error it is closed by its owner and forgotten.
+/// One end of the link's Unix socket: whole messages in and out, without ever waiting. Owns the descriptor
+/// and what is still to be sent (bounded). Either end, one thread. After any error it is closed by its owner
+/// and forgotten.
 package final class LinkConnection {
     /// What may wait to be sent: the longest hello, and a burst of other messages behind it.
     package static let outgoingLimit = LinkFormat.helloByteCount + (4 << 20)
@@ -74,7 +75,9 @@ package final class LinkConnection {
         while sentByteCount < outgoing.count {
             let result = outgoing.withUnsafeBytes { bytes -> Int64 in
                 guard let base = bytes.baseAddress else { return 0 }
-                return Syscall.retrying { lio_stream_send(descriptor, base + sentByteCount, bytes.count - sentByteCount) }
+                return Syscall.retrying {
+                    lio_stream_send(descriptor, base + sentByteCount, bytes.count - sentByteCount)
+                }
             }
             if result == Int64(-EAGAIN) { break }
             guard result > 0 else { throw Self.closing(for: result) }

@@ -1,8 +1,9 @@
 import RTPCore
 
-/// The local addresses that datagrams came to, numbered 0…63 as the engine knows them, each with the socket to send from.
-/// Index 0 lets the kernel choose the source (first socket of the peer's family); sockets bound to one address get an index
-/// at once, those bound to a wildcard learn theirs from what arrives. Bounded: past 63 addresses everything is index 0.
+/// The local addresses that datagrams came to, numbered 0…63 as the engine knows them, each with the socket
+/// to send from. Index 0 lets the kernel choose the source (first socket of the peer's family); sockets bound
+/// to one address get an index at once, those bound to a wildcard learn theirs from what arrives. Bounded:
+/// past 63 addresses everything is index 0.
 package final class LocalAddressTable {
     package static let capacity = 64
 
@@ -71,7 +72,8 @@ package final class LocalAddressTable {
         return UInt8(count - 1)
     }
 
-    /// Where to send from; nil when there is no socket of the peer's family or the index belongs to the other family.
+    /// Where to send from; nil when there is no socket of the peer's family or the index belongs to the other
+    /// family.
     @inline(__always)
     package func source(of local: UInt8, to peer: PeerAddress) -> Entry? {
         let isIPv4 = peer.isIPv4

@@ -2,8 +2,8 @@ import CLinuxIO
 import Glibc
 import RTPCore
 
-/// Waits for descriptors and a deadline (epoll, level-triggered, nanoseconds). Owns the epoll set, not the descriptors in it.
-/// One thread waits; a `WakeUp` in the set lets others interrupt it.
+/// Waits for descriptors and a deadline (epoll, level-triggered, nanoseconds). Owns the epoll set, not the
+/// descriptors in it. One thread waits; a `WakeUp` in the set lets others interrupt it.
 package final class Poller {
     package struct Event {
         package var token: UInt64
@@ -53,8 +53,9 @@ package final class Poller {
         Syscall.required("epoll remove") { lio_epoll_remove(descriptor, watched) }
     }
 
-    /// Waits until something is ready or `deadline` has come; returns how many events there are (at most 64, 0 at the
-    /// deadline or after a signal). Wakes at least once a second, so that a jump of the clock (sleep) is noticed.
+    /// Waits until something is ready or `deadline` has come; returns how many events there are (at most 64,
+    /// 0 at the deadline or after a signal). Wakes at least once a second, so that a jump of the clock
+    /// (sleep) is noticed.
     package func wait(until deadline: Instant, now: Instant) -> Int {
         let remaining = min(max((deadline - now).nanoseconds, 0), 1_000_000_000)
         let count = lio_epoll_wait(descriptor, events, Int32(Self.capacity), remaining)

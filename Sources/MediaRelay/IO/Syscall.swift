@@ -1,8 +1,9 @@
 import CLinuxIO
 import Glibc
 
-// How system calls are made here: EINTR is retried, an answer that only a bug of ours can cause traps, everything else comes
-// back as `SystemError` or as a value. Refuses policy: what to do about an error is the caller's.
+// How system calls are made here: EINTR is retried, an answer that only a bug of ours can cause traps,
+// everything else comes back as `SystemError` or as a value. Refuses policy: what to do about an error is the
+// caller's.
 
 /// A system call that failed: which one, on what, and the errno.
 package struct SystemError: Error, Hashable, CustomStringConvertible {
@@ -19,7 +20,8 @@ package struct SystemError: Error, Hashable, CustomStringConvertible {
 }
 
 package enum Syscall {
-    /// Repeats `call` while a signal interrupts it. `call` answers -errno on failure, as everything in CLinuxIO does.
+    /// Repeats `call` while a signal interrupts it. `call` answers -errno on failure, as everything in
+    /// CLinuxIO does.
     @inline(__always)
     package static func retrying<Result: SignedInteger>(_ call: () -> Result) -> Result {
         while true {
@@ -42,7 +44,9 @@ package enum Syscall {
 
     /// A call that cannot fail unless we have a bug (changing an epoll set, signalling our own eventfd).
     @discardableResult
-    package static func required<Result: SignedInteger>(_ operation: StaticString, _ call: () -> Result) -> Result {
+    package static func required<Result: SignedInteger>(_ operation: StaticString, _ call: () -> Result)
+        -> Result
+    {
         let result = retrying(call)
         precondition(result >= 0, "\(operation): \(text(of: Int32(-result)))")
         return result
@@ -53,7 +57,8 @@ package enum Syscall {
         if Glibc.close(descriptor) < 0 { trapOnBug(errno, "close") }
     }
 
-    /// EBADF, EFAULT and ENOTSOCK mean that we lost track of a descriptor or of memory: going on would act on somebody else's.
+    /// EBADF, EFAULT and ENOTSOCK mean that we lost track of a descriptor or of memory: going on would act on
+    /// somebody else's.
     @inline(__always)
     package static func trapOnBug(_ code: Int32, _ operation: @autoclosure () -> String) {
         precondition(

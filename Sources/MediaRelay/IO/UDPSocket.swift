@@ -1,8 +1,8 @@
 import CLinuxIO
 import RTPCore
 
-/// One bound, unconnected, non-blocking UDP socket of one family. Owns the descriptor. Refuses to read or write by itself:
-/// `DatagramReader` and `DatagramWriter` do.
+/// One bound, unconnected, non-blocking UDP socket of one family. Owns the descriptor. Refuses to read or
+/// write by itself: `DatagramReader` and `DatagramWriter` do.
 package final class UDPSocket {
     /// What the kernel may queue each way: at 100,000 packets per second about 30 ms of packets.
     package static let bufferByteCount: Int32 = 4 << 20
@@ -11,10 +11,12 @@ package final class UDPSocket {
     /// Where it is bound, with the port that was given or chosen.
     package let address: PeerAddress
     package var isIPv4: Bool { address.isIPv4 }
-    /// Bound to every address of its family: then each datagram tells which it came to, and a reply leaves from there.
+    /// Bound to every address of its family: then each datagram tells which it came to, and a reply leaves
+    /// from there.
     package var isWildcard: Bool { address.isWildcard }
 
-    /// Binds to `address`; port 0 lets the kernel choose. Throws EADDRINUSE, EADDRNOTAVAIL, EACCES and the like.
+    /// Binds to `address`; port 0 lets the kernel choose. Throws EADDRINUSE, EADDRNOTAVAIL, EACCES and the
+    /// like.
     package init(binding address: PeerAddress) throws(SystemError) {
         let isIPv4: Int32 = address.isIPv4 ? 1 : 0
         let descriptor = try Syscall.checked("UDP socket") {

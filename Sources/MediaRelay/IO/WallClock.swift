@@ -1,6 +1,7 @@
 import Glibc
 
-/// The time of day, for tokens and for the times that events carry. It may jump; nothing waits by it. Any thread.
+/// The time of day, for tokens and for the times that events carry. It may jump; nothing waits by it. Any
+/// thread.
 package enum WallClock {
     /// Milliseconds since 1970.
     package static var nowMs: Int64 {

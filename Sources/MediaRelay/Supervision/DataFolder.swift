@@ -1,8 +1,8 @@
 import CLinuxIO
 import Glibc
 
-/// The folder where a node keeps its link socket, lock and journal: made with mode 0700, owned by this user, used by one
-/// control process at a time. Holding the object is holding the lock.
+/// The folder where a node keeps its link socket, lock and journal: made with mode 0700, owned by this user,
+/// used by one control process at a time. Holding the object is holding the lock.
 package final class DataFolder {
     package enum Failure: Error, Hashable, CustomStringConvertible {
         case unusable(path: String, reason: String)
@@ -29,7 +29,9 @@ package final class DataFolder {
         guard linkPath.utf8.count <= 107 else {
             throw .unusable(path: path, reason: "the socket's path in it exceeds 107 bytes")
         }
-        if mkdir(path, 0o700) < 0, errno != EEXIST { throw .unusable(path: path, reason: Syscall.text(of: errno)) }
+        if mkdir(path, 0o700) < 0, errno != EEXIST {
+            throw .unusable(path: path, reason: Syscall.text(of: errno))
+        }
         var status = stat()
         guard stat(path, &status) == 0 else { throw .unusable(path: path, reason: Syscall.text(of: errno)) }
         guard status.st_mode & S_IFMT == S_IFDIR else { throw .unusable(path: path, reason: "not a folder") }

@@ -15,10 +15,12 @@ package struct SupervisorConfiguration: Sendable {
     package var gather = WorkerOptions.Gather.auto
     /// Pins worker i to CPU i.
     package var pinsWorkers = false
-    /// Where the workers' standard output and error go; they outlive control, so a file or a journal's socket is best.
+    /// Where the workers' standard output and error go; they outlive control, so a file or a journal's socket
+    /// is best.
     package var outputDescriptor: Int32 = 2
 
-    /// A running process that does not speak to us for so long after its start or the loss of its link is killed: it hangs.
+    /// A running process that does not speak to us for so long after its start or the loss of its link is
+    /// killed: it hangs.
     package var silenceLimit = Interval.seconds(15)
 
     package init(
@@ -65,8 +67,8 @@ package struct KnownWorker: Hashable, Sendable {
     }
 }
 
-/// How long an index waits until its next worker is started: not at all after a worker that lived, ever longer after
-/// workers that died at once.
+/// How long an index waits until its next worker is started: not at all after a worker that lived, ever
+/// longer after workers that died at once.
 package struct RestartBackOff {
     package static let shortLife = Interval.seconds(10)
     package static let longest = Interval.seconds(5)

@@ -1,8 +1,8 @@
 import CLinuxIO
 import Glibc
 
-/// One worker process, child of ours or of an earlier control, held by a pidfd: its end shows as readability, and its number
-/// cannot come to mean another process unnoticed. Owns the descriptor, not the process.
+/// One worker process, child of ours or of an earlier control, held by a pidfd: its end shows as readability,
+/// and its number cannot come to mean another process unnoticed. Owns the descriptor, not the process.
 final class WatchedProcess {
     let processID: Int32
     let descriptor: Int32
@@ -32,12 +32,14 @@ final class WatchedProcess {
 
     /// Whether the process was started as a worker on this link: process numbers are used again.
     func isWorker(onLink linkPath: String) -> Bool {
-        let commandLine = Self.read("/proc/\(processID)/cmdline").split(separator: 0, omittingEmptySubsequences: false)
+        let commandLine = Self.read("/proc/\(processID)/cmdline").split(
+            separator: 0, omittingEmptySubsequences: false)
         return commandLine.contains { $0.elementsEqual("worker".utf8) }
             && commandLine.contains { $0.elementsEqual(linkPath.utf8) }
     }
 
-    /// Called when the descriptor is readable: takes the exit status of a child, and says how the process ended.
+    /// Called when the descriptor is readable: takes the exit status of a child, and says how the process
+    /// ended.
     func reap() -> String {
         var status: Int32 = 0
         let result = Syscall.retrying { lio_reap(processID, &status) }
@@ -66,7 +68,9 @@ final class WatchedProcess {
         var count = 0
         while count < bytes.count {
             let result = bytes.withUnsafeMutableBytes { buffer in
-                Syscall.retrying { Glibc.read(file, buffer.baseAddress.map { $0 + count }, buffer.count - count) }
+                Syscall.retrying {
+                    Glibc.read(file, buffer.baseAddress.map { $0 + count }, buffer.count - count)
+                }
             }
             guard result > 0 else { break }
             count += result

@@ -6,7 +6,8 @@ import RelayCore
 // The supervisor's connections: accepted from our own user only, named by their hello.
 
 extension WorkerSupervisor {
-    /// Connections at a time: each worker's, one that it is replacing, and some that have not said who they are.
+    /// Connections at a time: each worker's, one that it is replacing, and some that have not said who they
+    /// are.
     private var peerLimit: Int { 2 * configuration.workerCount + 32 }
 
     func acceptConnections(now: Instant) {
@@ -105,17 +106,23 @@ extension WorkerSupervisor {
         events.append(.hello(hello))
     }
 
-    /// The watched process that said hello; an unknown one, left over from an earlier control, is watched from now on.
+    /// The watched process that said hello; an unknown one, left over from an earlier control, is watched
+    /// from now on.
     private func process(of hello: WorkerHello, now: Instant) -> UInt64? {
-        if let known = processes.first(where: { $0.value.process.processID == hello.processID }) { return known.key }
+        if let known = processes.first(where: { $0.value.process.processID == hello.processID }) {
+            return known.key
+        }
         do throws(SystemError) {
             restarts[hello.worker.index] = nil
             return try watch(
                 Watched(
-                    process: try WatchedProcess(watching: hello.processID), index: hello.worker.index, worker: nil,
+                    process: try WatchedProcess(watching: hello.processID), index: hello.worker.index,
+                    worker: nil,
                     connection: nil, startedAt: now, silentUntil: now + configuration.silenceLimit))
         } catch {
-            events.append(.note("worker \(hello.worker.index) (pid \(hello.processID)) said hello and is gone: \(error)"))
+            events.append(
+                .note(
+                    "worker \(hello.worker.index) (pid \(hello.processID)) said hello and is gone: \(error)"))
             return nil
         }
     }

@@ -58,9 +58,12 @@ extension WorkerSupervisor {
         if let worker {
             events.append(.gone(worker, cause: cause))
         } else {
-            events.append(.note("worker \(watched.index) (pid \(watched.process.processID)) \(cause) before its hello"))
+            events.append(
+                .note("worker \(watched.index) (pid \(watched.process.processID)) \(cause) before its hello"))
         }
-        guard !isDraining, watched.index < configuration.workerCount, !hasProcess(index: watched.index) else { return }
+        guard !isDraining, watched.index < configuration.workerCount, !hasProcess(index: watched.index) else {
+            return
+        }
         restart(index: watched.index, afterLifeOf: now - watched.startedAt, now: now)
     }
 

@@ -3,11 +3,13 @@ import Glibc
 import RTPCore
 import RelayCore
 
-/// Control's end of the link and of the worker processes: starts one worker per index, takes over those of an earlier
-/// control, watches each, replaces the dead, carries commands down and news up. Knows nothing of rooms.
+/// Control's end of the link and of the worker processes: starts one worker per index, takes over those of an
+/// earlier control, watches each, replaces the dead, carries commands down and news up. Knows nothing of
+/// rooms.
 ///
-/// Confined to the control loop's thread and driven by its poller: give it the poller's events whose token it `owns`, call
-/// `advance` at its `deadline`, then take the events. Workers live on when the supervisor is released.
+/// Confined to the control loop's thread and driven by its poller: give it the poller's events whose token it
+/// `owns`, call `advance` at its `deadline`, then take the events. Workers live on when the supervisor is
+/// released.
 package final class WorkerSupervisor {
     /// Tokens that it uses in the poller: `tokens.lowerBound` and up.
     package let tokens: Range<UInt64>
@@ -46,8 +48,9 @@ package final class WorkerSupervisor {
     var events: [SupervisorEvent] = []
     var isDraining = false
 
-    /// Listens on the folder's link socket, and starts or awaits workers. `known`: the journal's workers of this boot; those
-    /// whose process is gone are told as gone. `firstToken`: 2³² tokens from there on are the supervisor's.
+    /// Listens on the folder's link socket, and starts or awaits workers. `known`: the journal's workers of
+    /// this boot; those whose process is gone are told as gone. `firstToken`: 2³² tokens from there on are
+    /// the supervisor's.
     package init(
         configuration: SupervisorConfiguration, folder: DataFolder, poller: Poller, firstToken: UInt64,
         known: [KnownWorker], now: Instant
@@ -59,7 +62,9 @@ package final class WorkerSupervisor {
         nextToken = firstToken + 1
         // We hold the folder's lock: a socket that is there belongs to a control process that is no more.
         unlink(folder.linkPath)
-        listener = try Syscall.checked("listen on \(folder.linkPath)") { lio_unix_listen(folder.linkPath, 128) }
+        listener = try Syscall.checked("listen on \(folder.linkPath)") {
+            lio_unix_listen(folder.linkPath, 128)
+        }
         do throws(SystemError) {
             try poller.add(listener, token: firstToken, for: .reading)
         } catch {
@@ -120,7 +125,8 @@ package final class WorkerSupervisor {
     /// Sends a command. False: the worker is not connected; its next hello will show what it lacks.
     @discardableResult
     package func send(_ command: WorkerCommand, to worker: WorkerID, now: Instant) -> Bool {
-        guard let token = processes.values.first(where: { $0.worker == worker })?.connection, let peer = peers[token]
+        guard let token = processes.values.first(where: { $0.worker == worker })?.connection,
+            let peer = peers[token]
         else { return false }
         do throws(LinkClosing) {
             try peer.connection.send(.command(command))
@@ -131,7 +137,8 @@ package final class WorkerSupervisor {
         }
     }
 
-    /// Tells every worker to say goodbye to its clients and exit, and starts none any more. `isEmpty` tells when all are gone.
+    /// Tells every worker to say goodbye to its clients and exit, and starts none any more. `isEmpty` tells
+    /// when all are gone.
     package func shutDown(now: Instant) {
         isDraining = true
         restarts = [:]

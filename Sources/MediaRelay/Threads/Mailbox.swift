@@ -1,13 +1,13 @@
-/// Where one thread leaves values for another: bounded, in order, never a wait. The receiver takes everything at once; the
-/// senders wake it once per batch. When it is full, a value is refused and counted.
+/// Where one thread leaves values for another: bounded, in order, never a wait. The receiver takes everything
+/// at once; the senders wake it once per batch. When it is full, a value is refused and counted.
 package final class Mailbox<Value: Sendable>: @unchecked Sendable {
     // @unchecked: everything mutable is touched under `lock` only.
     private let lock = Lock()
     private let capacity: Int
     private var waiting: [Value] = []
     private var refused: UInt64 = 0
-    /// The receiver adds its descriptor to its poller and when it is readable calls `wakeUp.clear()` first and
-    /// `take` then: the other way round a value could wait unnoticed.
+    /// The receiver adds its descriptor to its poller and when it is readable calls `wakeUp.clear()` first
+    /// and `take` then: the other way round a value could wait unnoticed.
     package let wakeUp: WakeUp
 
     /// Shares `wakeUp` with other mailboxes of the same receiver where one is given.
@@ -51,7 +51,8 @@ package final class Mailbox<Value: Sendable>: @unchecked Sendable {
         return accepted
     }
 
-    /// Swaps everything that waits into `batch`, whose storage is kept for the next batch. Empty when nothing waits.
+    /// Swaps everything that waits into `batch`, whose storage is kept for the next batch. Empty when nothing
+    /// waits.
     package func take(into batch: inout [Value]) {
         batch.removeAll(keepingCapacity: true)
         lock.withLock { swap(&batch, &waiting) }

@@ -1,13 +1,14 @@
 import CLinuxIO
 import Glibc
 
-/// A running thread with a name, which must be joined: whoever starts a thread also sees it end. Blocks the signals that the
-/// starting thread blocks.
+/// A running thread with a name, which must be joined: whoever starts a thread also sees it end. Blocks the
+/// signals that the starting thread blocks.
 package final class Thread {
     private var handle = pthread_t()
     private var isJoined = false
 
-    /// Starts `body`. `name`: at most 15 bytes are shown. Throws EAGAIN when the system has no room for a thread.
+    /// Starts `body`. `name`: at most 15 bytes are shown. Throws EAGAIN when the system has no room for a
+    /// thread.
     package init(named name: String, _ body: sending @escaping () -> Void) throws(SystemError) {
         let start = Unmanaged.passRetained(Start(name: name, body: body))
         let result = pthread_create(

@@ -1,8 +1,9 @@
 import RTPCore
 
-/// Decides whether a wake-up is followed by a short wait for more packets. At one packet a wake the wake-up is most of the cost;
-/// 200 µs of patience halves it (PERFORMANCE.md section 2, "Live"). Worth it only while the core is busy and wakes
-/// bring little; at saturation batches are full by themselves. Pure arithmetic over windows of 100 ms.
+/// Decides whether a wake-up is followed by a short wait for more packets. At one packet a wake the wake-up
+/// is most of the cost; 200 µs of patience halves it (PERFORMANCE.md section 2, "Live"). Worth it only while
+/// the core is busy and wakes bring little; at saturation batches are full by themselves. Pure arithmetic
+/// over windows of 100 ms.
 package struct GatherPolicy {
     /// With the kernel's timer slack of 50 µs at most 250 µs.
     package static let wait = Interval.microseconds(200)
@@ -22,7 +23,8 @@ package struct GatherPolicy {
         windowCPU = cpu
     }
 
-    /// Notes one wake-up that brought `packets`. `cpu`: CPU time of the thread, read only where a window ends.
+    /// Notes one wake-up that brought `packets`. `cpu`: CPU time of the thread, read only where a window
+    /// ends.
     package mutating func note(packets: Int, now: Instant, cpu: () -> Interval) {
         guard mode == .auto else { return }
         packetCount += packets
@@ -40,7 +42,8 @@ package struct GatherPolicy {
 
     private mutating func decide(busyPercent: Int64) {
         if isGathering {
-            // Gathering lowers the load by half: it ends where it brings nothing, or where there is too little or too much.
+            // Gathering lowers the load by half: it ends where it brings nothing, or where there is too
+            // little or too much.
             let bringsSomething = packetCount >= wakeCount * 3 / 2
             isGathering = bringsSomething && packetCount < wakeCount * 32 && busyPercent >= 15
         } else {

@@ -1,8 +1,8 @@
 import RTPCore
 import RelayCore
 
-/// The worker's second thread: every OpenSSL object lives there. Takes requests from the media loop and posts results back,
-/// both through bounded mailboxes.
+/// The worker's second thread: every OpenSSL object lives there. Takes requests from the media loop and posts
+/// results back, both through bounded mailboxes.
 final class HandshakerThread {
     /// As many as the engine lets wait; what is over is counted and repeated by the clients.
     static let mailboxCapacity = 4_096
@@ -68,7 +68,8 @@ final class HandshakerThread {
         shared.results.take(into: &batch)
     }
 
-    /// Lets the thread finish what was posted, and waits for its end. Its last results can be taken afterwards.
+    /// Lets the thread finish what was posted, and waits for its end. Its last results can be taken
+    /// afterwards.
     func stop() {
         shared.lock.withLock { shared.isStopping = true }
         shared.requests.wakeUp.signal()

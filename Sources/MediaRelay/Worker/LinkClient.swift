@@ -3,8 +3,8 @@ import Glibc
 import RTPCore
 import RelayCore
 
-/// A worker's end of the link: connects to control, again and again while it is away, says hello, tells news and keeps those
-/// that control may not have taken over. Media loop's thread; driven by its poller.
+/// A worker's end of the link: connects to control, again and again while it is away, says hello, tells news
+/// and keeps those that control may not have taken over. Media loop's thread; driven by its poller.
 package final class LinkClient {
     /// How often a worker knocks while control is away.
     package static let retryInterval = Interval.milliseconds(100)
@@ -80,7 +80,9 @@ package final class LinkClient {
             if event.isWritable { try connection.flush() }
             guard event.isReadable || event.isHungUp else { return [] }
             for message in try connection.receive() {
-                guard case .command(let command) = message else { throw .refused(.badValue("message out of place")) }
+                guard case .command(let command) = message else {
+                    throw .refused(.badValue("message out of place"))
+                }
                 if command == .adopted {
                     keeper.adopt()
                     aloneSince = nil

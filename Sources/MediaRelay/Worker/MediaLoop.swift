@@ -3,9 +3,9 @@ import Glibc
 import RTPCore
 import RelayCore
 
-/// The worker's media loop: sockets, engine, handshaker and link around one poller, in turns of bounded work. Every receive
-/// batch is answered before the next one is read; nothing here ever waits except in the poller. Decides nothing about a
-/// packet or a room. Confined to the thread that makes and runs it.
+/// The worker's media loop: sockets, engine, handshaker and link around one poller, in turns of bounded work.
+/// Every receive batch is answered before the next one is read; nothing here ever waits except in the poller.
+/// Decides nothing about a packet or a room. Confined to the thread that makes and runs it.
 final class MediaLoop {
     /// Receive batches of 64 per turn and socket before link, handshaker and timers get their turn.
     private static let batchesPerTurn = 4
@@ -33,7 +33,8 @@ final class MediaLoop {
     private var loggedErrors = LoggedErrors()
 
     init(
-        options: WorkerOptions, worker: WorkerID, endpoint: WorkerEndpoint, engine: MediaEngine, sockets: [UDPSocket],
+        options: WorkerOptions, worker: WorkerID, endpoint: WorkerEndpoint, engine: MediaEngine,
+        sockets: [UDPSocket],
         handshaker: HandshakerThread, signals: Int32, log: WorkerLog
     ) throws(SystemError) {
         let now = MonotonicClock.now()
@@ -94,8 +95,8 @@ final class MediaLoop {
 
     // MARK: - Datagrams
 
-    /// Reads the ready sockets in turn, a batch each, until they are empty or the turn's share is used up. The poller shows
-    /// what is left at once.
+    /// Reads the ready sockets in turn, a batch each, until they are empty or the turn's share is used up.
+    /// The poller shows what is left at once.
     private func receiveDatagrams(_ readySockets: UInt32) -> Int {
         var ready = readySockets
         var packets = 0
@@ -105,7 +106,8 @@ final class MediaLoop {
                 let count = reader.receive(from: socket) { datagram in
                     if engine.needsFlush { writer.send(engine.transmit) }
                     engine.receive(
-                        datagram.bytes, count: datagram.byteCount, from: datagram.peer, local: datagram.local, now: now)
+                        datagram.bytes, count: datagram.byteCount, from: datagram.peer, local: datagram.local,
+                        now: now)
                 }
                 passOn(now: now)
                 packets += count
@@ -177,10 +179,12 @@ final class MediaLoop {
 
     private func hello(with news: [WorkerNews]) -> WorkerHello {
         WorkerHello(
-            worker: worker, processID: getpid(), endpoint: endpoint, transports: engine.snapshot(), news: news)
+            worker: worker, processID: getpid(), endpoint: endpoint, transports: engine.snapshot(), news: news
+        )
     }
 
-    /// Says goodbye to every client: the handshaker makes the close_notify records, the engine knows where they go.
+    /// Says goodbye to every client: the handshaker makes the close_notify records, the engine knows where
+    /// they go.
     private func finish() {
         let now = MonotonicClock.now()
         engine.apply(.shutDown, now: now)

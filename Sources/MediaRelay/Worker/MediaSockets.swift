@@ -24,8 +24,9 @@ package struct MediaSockets {
         throw lastError
     }
 
-    /// The ports that a worker may use, best first: its own, its spare one (its predecessor may still hold the first), then
-    /// those of the others. With `first` 0 the kernel chooses; a few tries, as the choice must be free on each address.
+    /// The ports that a worker may use, best first: its own, its spare one (its predecessor may still hold
+    /// the first), then those of the others. With `first` 0 the kernel chooses; a few tries, as the choice
+    /// must be free on each address.
     package static func ports(index: Int, count: Int, first: UInt16) -> [UInt16] {
         guard first != 0 else { return [UInt16](repeating: 0, count: 16) }
         let own = [index, count + index]
@@ -51,7 +52,8 @@ package struct MediaSockets {
 extension WorkerEndpoint {
     /// What a worker tells clients: the announced addresses (or the bound ones) with its port.
     init(_ options: WorkerOptions, port: UInt16, fingerprint: [UInt8]) {
-        let addresses = options.announcedAddresses.isEmpty ? options.mediaAddresses : options.announcedAddresses
+        let addresses =
+            options.announcedAddresses.isEmpty ? options.mediaAddresses : options.announcedAddresses
         self.init(
             candidates: addresses.map { Candidate(address: $0, port: port) }, fingerprint: fingerprint)
     }

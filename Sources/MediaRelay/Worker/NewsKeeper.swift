@@ -1,11 +1,13 @@
 import RTPCore
 import RelayCore
 
-/// The news that a worker keeps until control has taken them over (CALLS.md, "When processes die"): from the loss of the link
-/// until `.adopted` answers the next hello. Facts only: statistics are of the moment. Bounded; the oldest make room.
+/// The news that a worker keeps until control has taken them over (CALLS.md, "When processes die"): from the
+/// loss of the link until `.adopted` answers the next hello. Facts only: statistics are of the moment.
+/// Bounded; the oldest make room.
 ///
-/// While adopted it remembers the ends of the last seconds: control may die with them unread, and an end is the one fact
-/// that the snapshot of the next hello does not show. Control ignores an end that it knows already.
+/// While adopted it remembers the ends of the last seconds: control may die with them unread, and an end is
+/// the one fact that the snapshot of the next hello does not show. Control ignores an end that it knows
+/// already.
 package struct NewsKeeper {
     package static let endMemory = Interval.seconds(10)
 

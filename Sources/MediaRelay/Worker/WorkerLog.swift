@@ -1,7 +1,7 @@
 import Glibc
 
-/// The worker's few lines for the operator, on standard error, which control chose for it. No secret and no full address
-/// ever comes here. Any thread.
+/// The worker's few lines for the operator, on standard error, which control chose for it. No secret and no
+/// full address ever comes here. Any thread.
 struct WorkerLog: Sendable {
     let index: Int
 

@@ -1,6 +1,7 @@
 import RelayCore
 
-// The worker's counters as control shows them on /metrics: names and labels, summed or told apart there by worker.
+// The worker's counters as control shows them on /metrics: names and labels, summed or told apart there by
+// worker.
 
 extension WorkerCounter {
     /// Everything that a worker counts, engine and sockets and handshaker.
@@ -36,15 +37,19 @@ extension WorkerCounter {
             counters.append(WorkerCounter("send_errors", label: kind.name, writer.errors[kind]))
         }
         let handshakeCounts: [(String, UInt64)] = [
-            ("begun", handshakes.begun), ("established", handshakes.established), ("failed", handshakes.failed),
+            ("begun", handshakes.begun), ("established", handshakes.established),
+            ("failed", handshakes.failed),
             ("closed-by-peer", handshakes.closedByPeer), ("restarted", handshakes.restarted),
             ("repeated-flights", handshakes.repeatedFlights),
             ("dropped-unknown-participant", handshakes.droppedUnknownParticipant),
             ("dropped-over-budget", handshakes.droppedOverBudget),
-            ("dropped-at-capacity", handshakes.droppedAtCapacity), ("refused-records", handshakes.refusedRecords),
+            ("dropped-at-capacity", handshakes.droppedAtCapacity),
+            ("refused-records", handshakes.refusedRecords),
             ("dropped-without-hello", handshakes.droppedWithoutHello),
         ]
-        for (label, value) in handshakeCounts { counters.append(WorkerCounter("handshakes", label: label, value)) }
+        for (label, value) in handshakeCounts {
+            counters.append(WorkerCounter("handshakes", label: label, value))
+        }
         return counters
     }
 }

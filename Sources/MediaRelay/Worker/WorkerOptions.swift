@@ -1,8 +1,10 @@
 import RTPCore
 
-/// What a worker process is started with: the arguments of `media-relay worker`. Refuses what it does not know.
+/// What a worker process is started with: the arguments of `media-relay worker`. Refuses what it does not
+/// know.
 package struct WorkerOptions: Hashable, Sendable {
-    /// Whether a wake-up that brings few packets is followed by a short wait for more (DESIGN.md, measurement 5).
+    /// Whether a wake-up that brings few packets is followed by a short wait for more (DESIGN.md, measurement
+    /// 5).
     package enum Gather: String, Sendable { case auto, on, off }
 
     /// Which of the `count` workers this is, 0 ..< count.
@@ -72,13 +74,17 @@ package struct WorkerOptions: Hashable, Sendable {
         case "--announce": announcedAddresses.append(value)
         case "--cpu": cpu = try Self.number(name, value, 0...1_023)
         case "--gather":
-            guard let gather = Gather(rawValue: value) else { throw Refusal("--gather \(value): not auto, on or off") }
+            guard let gather = Gather(rawValue: value) else {
+                throw Refusal("--gather \(value): not auto, on or off")
+            }
             self.gather = gather
         default: throw Refusal("\(name): unknown argument")
         }
     }
 
-    private static func number(_ name: String, _ value: String, _ range: ClosedRange<Int>) throws(Refusal) -> Int {
+    private static func number(_ name: String, _ value: String, _ range: ClosedRange<Int>) throws(Refusal)
+        -> Int
+    {
         guard let number = Int(value), range.contains(number) else {
             throw Refusal("\(name) \(value): not a number in \(range.lowerBound)…\(range.upperBound)")
         }

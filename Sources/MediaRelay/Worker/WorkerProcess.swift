@@ -3,8 +3,8 @@ import Glibc
 import RTPCore
 import RelayCore
 
-/// The life of one worker process: prepares what must be right before the first packet, runs the media loop on the calling
-/// thread, and says how it ended.
+/// The life of one worker process: prepares what must be right before the first packet, runs the media loop
+/// on the calling thread, and says how it ended.
 package enum WorkerProcess {
     /// Exit statuses.
     package enum Exit: Int32 {
@@ -60,10 +60,13 @@ package enum WorkerProcess {
         let signals = try Syscall.checked("signalfd") { lio_signalfd([SIGTERM, SIGINT], 2) }
         defer { Syscall.close(signals) }
         let handshaker = try HandshakerThread(identity: identity, limits: HandshakeLimits())
-        if let cpu = options.cpu, lio_set_thread_cpu(Int32(cpu)) < 0 { log.line("CPU \(cpu) cannot be used alone") }
+        if let cpu = options.cpu, lio_set_thread_cpu(Int32(cpu)) < 0 {
+            log.line("CPU \(cpu) cannot be used alone")
+        }
         var random = SystemRandomNumberGenerator()
         let worker = WorkerID(index: options.index, epoch: random.next())
-        let engine = MediaEngine(configuration: EngineConfiguration(), random: .system, now: MonotonicClock.now())
+        let engine = MediaEngine(
+            configuration: EngineConfiguration(), random: .system, now: MonotonicClock.now())
         let loop: MediaLoop
         do throws(SystemError) {
             loop = try MediaLoop(

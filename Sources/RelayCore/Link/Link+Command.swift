@@ -146,6 +146,8 @@ extension LinkReader {
     }
 
     private mutating func ssrcs() throws(LinkRefusal) -> [UInt32] {
-        try list(elementByteCount: 4, limit: 16_384, "SSRCs") { (reader) throws(LinkRefusal) in try reader.integer() }
+        try list(elementByteCount: 4, limit: 16_384, "SSRCs") { (reader) throws(LinkRefusal) in
+            try reader.integer()
+        }
     }
 }

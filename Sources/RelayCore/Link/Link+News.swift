@@ -93,7 +93,9 @@ extension LinkReader {
     /// An instant from 0 up to the distant future: anything else would trap in later arithmetic.
     private mutating func instant() throws(LinkRefusal) -> Instant {
         let nanoseconds: Int64 = try integer()
-        guard nanoseconds >= 0, nanoseconds <= Instant.distantFuture.nanoseconds else { throw .badValue("instant") }
+        guard nanoseconds >= 0, nanoseconds <= Instant.distantFuture.nanoseconds else {
+            throw .badValue("instant")
+        }
         return Instant(nanoseconds: nanoseconds)
     }
 
@@ -130,7 +132,8 @@ extension LinkReader {
         }
         return WorkerHello(
             worker: worker, processID: processID,
-            endpoint: WorkerEndpoint(candidates: candidates, fingerprint: fingerprint), transports: transports,
+            endpoint: WorkerEndpoint(candidates: candidates, fingerprint: fingerprint),
+            transports: transports,
             news: news)
     }
 

@@ -1,5 +1,6 @@
-/// Cuts the bytes of one connection into messages. Holds at most one incomplete message; refuses a frame as soon as its
-/// head shows that it is too long or of no known kind. After a refusal the connection is of no use any more.
+/// Cuts the bytes of one connection into messages. Holds at most one incomplete message; refuses a frame as
+/// soon as its head shows that it is too long or of no known kind. After a refusal the connection is of no
+/// use any more.
 public struct LinkFramer: Sendable {
     private var buffer: [UInt8] = []
     /// Bytes at the front of `buffer` that were read already.
@@ -23,7 +24,9 @@ public struct LinkFramer: Sendable {
         let headEnd = consumed + LinkFormat.lengthByteCount + LinkFormat.headByteCount
         guard buffer.count >= headEnd else { return nil }
         var length = 0
-        for index in consumed..<consumed + LinkFormat.lengthByteCount { length = length << 8 | Int(buffer[index]) }
+        for index in consumed..<consumed + LinkFormat.lengthByteCount {
+            length = length << 8 | Int(buffer[index])
+        }
         let version = buffer[headEnd - 2]
         guard version == LinkFormat.version else { throw .unknownVersion(version) }
         let kind = buffer[headEnd - 1]

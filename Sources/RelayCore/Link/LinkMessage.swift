@@ -1,8 +1,9 @@
 import RTPCore
 
-// The link between control and a worker, as bytes: what the messages are and how long they may be. A connection carries
-// frames, each a 32-bit big-endian byte count and then that many bytes: version, kind, fields. Both ends are ours and run as
-// one user; still nothing that arrives traps or allocates beyond the bounds below.
+// The link between control and a worker, as bytes: what the messages are and how long they may be. A
+// connection carries frames, each a 32-bit big-endian byte count and then that many bytes: version, kind,
+// fields. Both ends are ours and run as one user; still nothing that arrives traps or allocates beyond the
+// bounds below.
 
 /// One message of the link. Commands go from control to a worker, all others from a worker to control.
 public enum LinkMessage: Hashable, Sendable {
@@ -14,7 +15,8 @@ public enum LinkMessage: Hashable, Sendable {
     case counters([WorkerCounter])
 }
 
-/// One value of a worker for the metrics. The label tells apart what shares a name (`drops`, `stun-malformed`).
+/// One value of a worker for the metrics. The label tells apart what shares a name (`drops`,
+/// `stun-malformed`).
 public struct WorkerCounter: Hashable, Sendable {
     public var name: String
     /// Empty when the name stands for itself.

@@ -1,5 +1,5 @@
-/// Reads the link's primitive values from one message. Total: any bytes give values or a refusal; allocates no more than
-/// the bytes that are there.
+/// Reads the link's primitive values from one message. Total: any bytes give values or a refusal; allocates
+/// no more than the bytes that are there.
 struct LinkReader {
     private let bytes: ArraySlice<UInt8>
     private var position: Int
@@ -43,7 +43,8 @@ struct LinkReader {
         return text
     }
 
-    /// A list whose elements take at least `elementByteCount` bytes each, which bounds what is reserved for it.
+    /// A list whose elements take at least `elementByteCount` bytes each, which bounds what is reserved for
+    /// it.
     mutating func list<Element>(
         elementByteCount: Int, limit: Int, _ field: StaticString,
         _ body: (inout LinkReader) throws(LinkRefusal) -> Element

@@ -1,5 +1,5 @@
-/// Appends the link's primitive values: integers big-endian, strings and byte strings with a 16-bit count before them,
-/// lists with a 32-bit one, an absent value as 0 and a present one as 1 and the value.
+/// Appends the link's primitive values: integers big-endian, strings and byte strings with a 16-bit count
+/// before them, lists with a 32-bit one, an absent value as 0 and a present one as 1 and the value.
 struct LinkWriter {
     private(set) var bytes: [UInt8] = []
 
