@@ -64,7 +64,8 @@ def main():
     good, bad = sum(passed.values()), sum(failed.values())
     told = sum(int(count) for count, _ in TOTAL.findall(text))
     if arguments.exit_code != 0 or bad > 0:
-        print("\n".join(text.splitlines()[-60:]))
+        lines = text.splitlines()
+        print("\n".join([line for line in lines if "recorded an issue" in line][:60] + lines[-12:]))
         for name in failures:
             print(f"failed: {name}")
         print(f"swift test ended with code {arguments.exit_code}")

@@ -14,6 +14,18 @@ mkdir -p "$logs"
 summary=()
 failed=0
 
+# Runs a command with its output in a file, and tells once a minute that it still runs.
+logged() {
+  local log=$1 beat code=0
+  shift
+  (while sleep 60 >/dev/null 2>&1; do echo "   … $(tail -n 1 "$log" | cut -c 1-100)"; done) &
+  beat=$!
+  "$@" >>"$log" 2>&1 || code=$?
+  kill "$beat" 2>/dev/null || true
+  wait "$beat" 2>/dev/null || true
+  return "$code"
+}
+
 note() { summary+=("$1"); echo "$1"; }
 
 # Builds and runs every Swift test in one mode. The long output goes to a file, which is shown when something is wrong.
@@ -23,7 +35,8 @@ unit_mode() {
   # Tests look inside modules, which release allows only when told so. A folder of its own keeps the product's build apart.
   if [ "$mode" = release ]; then options+=(--scratch-path .build/testing -Xswiftc -enable-testing); fi
   echo "== unit tests, $mode: building (log: $log)"
-  if ! "$swift" build "${options[@]}" --build-tests >"$log" 2>&1; then
+  : >"$log"
+  if ! logged "$log" "$swift" build "${options[@]}" --build-tests; then
     tail -n 60 "$log"
     note "unit ($mode): the build failed"
     failed=1
@@ -31,7 +44,7 @@ unit_mode() {
   fi
   echo "== unit tests, $mode: built after $((SECONDS - started)) s, running"
   local code=0
-  "$swift" test "${options[@]}" --skip-build >>"$log" 2>&1 || code=$?
+  logged "$log" "$swift" test "${options[@]}" --skip-build || code=$?
   if ! scripts/summarize-tests.py --mode "$mode" --exit-code "$code" "$log" | tee "$logs/unit-$mode.txt"; then failed=1; fi
   while IFS= read -r line; do summary+=("$line"); done < <(grep -E '[0-9]+ passed, [0-9]+ failed' "$logs/unit-$mode.txt")
 }
@@ -46,7 +59,8 @@ interop() {
   if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
   .venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
   echo "== interop: building the release binary"
-  if ! "$swift" build -c release --product media-relay >"$logs/interop-build.log" 2>&1; then
+  : >"$logs/interop-build.log"
+  if ! logged "$logs/interop-build.log" "$swift" build -c release --product media-relay; then
     tail -n 60 "$logs/interop-build.log"
     note "interop: the build failed"
     failed=1
