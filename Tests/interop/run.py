@@ -38,6 +38,7 @@ TESTS = [
     Test("aiortc_call", "aiortc_call", network="veth"),
     Test("aiortc_call", "aiortc_wrtc", network="veth"),
     Test("libdatachannel_call", "libdatachannel_call"),
+    Test("wrtc_call", "hostile_datagrams"),
     Test("wrtc_call", "control_kill"),
     Test("wrtc_call", "control_away_hangup"),
     Test("wrtc_call", "worker_segv"),

@@ -1,11 +1,14 @@
 """Calls between two wrtc (libwebrtc) clients: the plain call, loss, and the deaths of the relay's processes."""
 import asyncio
+import json
 import os
+import re
 import signal
+import socket
 import time
 
 from loss_proxy import LossProxy
-from relay import Follower, Relay, brief, check, check_end, check_order, participant
+from relay import ROOT, Follower, Relay, brief, check, check_end, check_order, participant
 from wrtc_client import WrtcClient
 
 TALK = 5.0
@@ -137,6 +140,74 @@ def wrtc_call_loss():
     for good, bad in zip(clean, rough):
         check(bad > 0.8 * good, f"{bad} frames at 5 % loss, {good} without: {details}")
     return f"{lost} datagrams lost; clean {clean}, at 5 % {rough}; " + " | ".join(details)
+
+
+def garbage():
+    """Every byte string of the vectors that could come as a datagram: malformed, hostile, or right but of another session."""
+    found = []
+    for name in ("stun", "dtls", "demux", "fuzz_seeds", "rtp_packets", "rtcp_packets", "rtcp_twcc", "rtcp_ccfb", "srtp_packets"):
+        lists = json.loads((ROOT / f"Tests/Fixtures/vectors/{name}.json").read_text())
+        for rows in lists.values():
+            for row in rows if isinstance(rows, list) else []:
+                text = row.get("hex", row.get("protected")) if isinstance(row, dict) else None
+                if isinstance(text, str):
+                    found.append(bytes.fromhex(text)[:1472])
+    return found
+
+
+def drops(relay):
+    """Dropped datagrams of the workers by reason, from the metrics."""
+    text = relay.admin("GET", "/metrics").expect(200).body.decode()
+    found = re.findall(r'^media_relay_worker_\w*drop\w*\{reason="([^"]+)",worker="\d+"\} (\d+)$', text, re.MULTILINE)
+    return {reason: int(count) for reason, count in found}
+
+
+async def attacked(relay):
+    room = relay.create_room(kind="peer", media="video")
+    host, port = relay.media.rsplit(":", 1)
+    target = (host, int(port))
+    # Lossless: it is there because datagrams sent through it come from alice's own, validated address.
+    proxy = LossProxy(target, 0, seed=1)
+    alice, bob = await call_up(relay, room, proxies=(proxy, None))
+    workers, before = relay.worker_pids(), drops(relay)
+    stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    stranger.bind(("127.0.0.1", 0))
+    stranger.setblocking(False)
+    start = [(await client.totals())["framesDecoded"] for client in (alice, bob)]
+    datagrams = garbage()
+    for data in datagrams:
+        for sender in (stranger, proxy.outside):
+            sender.sendto(data, target)
+        await asyncio.sleep(0.004)
+    await asyncio.sleep(1.5)
+    try:
+        answer = stranger.recv(2048)
+        raise AssertionError(f"a stranger's datagram was answered: {answer.hex()}")
+    except BlockingIOError:
+        pass
+    check(relay.worker_pids() == workers, "the worker is another process now")
+    for client, frames in zip((alice, bob), start):
+        totals = await client.totals()
+        check(totals["framesDecoded"] > frames + 30, f"{client.uid} decoded too few frames meanwhile: {totals}")
+        check(totals["lost"] == 0 and totals["freezeCount"] == 0, f"{client.uid}'s call was harmed: {totals}")
+    view = relay.room(room)
+    check([one["state"] for one in view["participants"]] == ["joined", "joined"], f"{view['participants']}")
+    after = drops(relay)
+    counted = sum(after.values()) - sum(before.values())
+    check(counted >= 1.5 * len(datagrams), f"{counted} drops were counted for {2 * len(datagrams)} datagrams: {after}")
+    await alice.leave()
+    relay.await_event("room.closed", room, 2)
+    check_end(relay.events(room=room), "alice", "bob")
+    await asyncio.gather(alice.close(), bob.close())
+    proxy.stop()
+    stranger.close()
+    return f"{len(datagrams)} datagrams from a stranger and from a client's address, {counted} drops counted"
+
+
+def hostile_datagrams():
+    """What is malformed, forged or of another session gets no answer, is counted, and does no harm to a call."""
+    with Relay() as relay:
+        return asyncio.run(attacked(relay))
 
 
 class Watch:
