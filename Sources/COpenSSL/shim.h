@@ -7,6 +7,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/kdf.h>
 #include <openssl/param_build.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -14,6 +15,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+#include <string.h>
 
 // DTLS: how the relay's one server context and the tests' client contexts are set up.
 
@@ -36,6 +38,34 @@ static inline void COpenSSL_set_mtu(SSL *ssl, long count) { (void)SSL_set_mtu(ss
 static inline int COpenSSL_BIO_reset(BIO *bio) { return BIO_reset(bio); }
 static inline EVP_PKEY *COpenSSL_P256_keygen(void) { return EVP_EC_gen("P-256"); }
 static inline int COpenSSL_ERR_reason(unsigned long error) { return ERR_GET_REASON(error); }
+
+/// The key block of a finished TLS 1.2 handshake with a SHA-256 suite (RFC 5246 §6.3). In C because parameters keep the
+/// pointers they are given. 1 on success.
+static inline int COpenSSL_tls12_key_block(SSL *ssl, unsigned char *block, size_t count) {
+    static const char label[] = "key expansion";
+    unsigned char master[SSL_MAX_MASTER_KEY_LENGTH];
+    unsigned char seed[sizeof label - 1 + 2 * SSL3_RANDOM_SIZE];
+    char digest[] = "SHA256";
+    int derived = 0;
+    SSL_SESSION *session = SSL_get_session(ssl);
+    EVP_KDF *kdf = EVP_KDF_fetch(NULL, "TLS1-PRF", NULL);
+    EVP_KDF_CTX *context = kdf ? EVP_KDF_CTX_new(kdf) : NULL;
+    size_t length = session ? SSL_SESSION_get_master_key(session, master, sizeof master) : 0;
+    if (context && length > 0) {
+        memcpy(seed, label, sizeof label - 1);
+        SSL_get_server_random(ssl, seed + sizeof label - 1, SSL3_RANDOM_SIZE);
+        SSL_get_client_random(ssl, seed + sizeof label - 1 + SSL3_RANDOM_SIZE, SSL3_RANDOM_SIZE);
+        OSSL_PARAM parameters[] = {
+            OSSL_PARAM_construct_utf8_string("digest", digest, 0),
+            OSSL_PARAM_construct_octet_string("secret", master, length),
+            OSSL_PARAM_construct_octet_string("seed", seed, sizeof seed), OSSL_PARAM_construct_end()};
+        derived = EVP_KDF_derive(context, block, count, parameters) == 1;
+    }
+    OPENSSL_cleanse(master, sizeof master);
+    EVP_KDF_CTX_free(context);
+    EVP_KDF_free(kdf);
+    return derived;
+}
 
 /// For tests: a P-256 key with the public half of one pair and the private half of another, so that it fits a certificate
 /// but its signatures do not verify. In C because the builder keeps the pointers it is given. Null on failure.

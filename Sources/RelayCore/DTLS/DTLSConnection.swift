@@ -3,7 +3,8 @@ import RTPCore
 
 /// One DTLS association in the server role, from the first record to its end, over memory BIOs.
 ///
-/// Owns the SSL objects and every decision about them: when there is one, when another is tried, when a flight is sent again.
+/// Owns the SSL objects and every decision about them: when there is one, when another is tried, when a flight is sent again,
+/// and that none is left once the keys are out (`DTLSRemnant`).
 /// Time is the caller's: OpenSSL's own timers, which read the real clock, are set so far away that they never fire, and an
 /// unanswered flight is repeated from a copy after 200 ms, doubling. Refuses addresses, sockets, threads, and any word from
 /// the network that is not authenticated: a plaintext alert ends nothing, and a second ClientHello does not displace the
@@ -54,7 +55,7 @@ final class DTLSConnection {
     private let limits: HandshakeLimits
     /// The one whose hello was heard last comes last: its flight is the one that is repeated.
     private var candidates: [Candidate] = []
-    private var established: SSLObject?
+    private var remnant: DTLSRemnant?
     private var repeatAt = Instant.distantFuture
     private var repeatInterval = Interval.zero
     private var handshakeDeadline = Instant.distantFuture
@@ -102,10 +103,7 @@ final class DTLSConnection {
     /// Our close_notify, where the association is up. Nothing comes after it.
     func close() -> Output {
         var output = Output()
-        if let established {
-            established.shutdown()
-            output.datagrams = established.takeOutput()
-        }
+        if let remnant { output.datagrams = [remnant.closeNotify()] }
         forget()
         return output
     }
@@ -140,7 +138,7 @@ final class DTLSConnection {
                 repeatAt = now + repeatInterval
             case .finished:
                 output.datagrams += sent
-                establish(candidate.ssl, into: &output)
+                establish(candidate.ssl, lastFlight: sent, into: &output)
                 return
             case .died(let lacksCommonGround):
                 if lacksCommonGround { failure = .noSRTPProfile }
@@ -175,15 +173,17 @@ final class DTLSConnection {
         return [candidate]
     }
 
-    private func establish(_ ssl: SSLObject, into output: inout Output) {
+    /// Takes the keys out and lets the SSL object go: it holds 57 KB, what may still happen needs half a kilobyte.
+    private func establish(_ ssl: SSLObject, lastFlight: [[UInt8]], into output: inout Output) {
         guard ssl.peerMatches(fingerprints) else {
             return refuse(.fingerprintMismatch, ssl, into: &output)
         }
-        guard let keys = ssl.exportKeys(asServer: true) else {
+        guard let keys = ssl.exportKeys(asServer: true), let remnant = DTLSRemnant(ssl, lastFlight: lastFlight)
+        else {
             return refuse(.noSRTPProfile, ssl, into: &output)
         }
         candidates = []
-        established = ssl
+        self.remnant = remnant
         state = .established
         output.keys = keys
     }
@@ -198,12 +198,17 @@ final class DTLSConnection {
     // MARK: - Established
 
     private func listen(_ input: DTLSInput, into output: inout Output) {
-        guard let established, !input.accepted.isEmpty else { return }
-        // Feeding what comes after the handshake is what repeats a lost last flight: OpenSSL answers a repeated Finished.
-        let isClosed = established.read(input.accepted)
-        if isClosed { established.shutdown() }
-        output.datagrams = established.takeOutput()
-        if isClosed { end(.closed, into: &output) }
+        guard let remnant else { return }
+        switch remnant.receive(input.accepted) {
+        case .none:
+            break
+        case .repeatsFinished:
+            // The very same datagrams: a client that has seen them drops them, one that has not is waiting for them.
+            output.datagrams = remnant.lastFlight
+        case .closes:
+            output.datagrams = [remnant.closeNotify()]
+            end(.closed, into: &output)
+        }
     }
 
     // MARK: - Ends
@@ -216,6 +221,6 @@ final class DTLSConnection {
     private func forget() {
         state = .ended
         candidates = []
-        established = nil
+        remnant = nil
     }
 }

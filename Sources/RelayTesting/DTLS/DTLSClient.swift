@@ -89,6 +89,13 @@ public final class DTLSClient {
         deadline = .distantFuture
     }
 
+    /// Sends bytes as a data channel would.
+    public func sendApplicationData(_ bytes: [UInt8]) {
+        precondition(state == .established)
+        precondition(SSL_write(object.ssl, bytes, Int32(bytes.count)) == bytes.count)
+        outgoing += object.takeOutput()
+    }
+
     public func takeDatagrams() -> [[UInt8]] {
         defer { outgoing = [] }
         return outgoing

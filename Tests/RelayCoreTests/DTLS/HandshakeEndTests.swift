@@ -191,3 +191,88 @@ import Testing
         #expect("\(keys)" == "SRTPKeys(aeadAES128GCM, redacted)")
     }
 }
+
+/// What stays of an association when its SSL object is gone, held to OpenSSL as the client.
+@Suite("DTLS after the handshake") struct HandshakeRemnantTests {
+    @Test("a client's message after the handshake other than Finished and alerts is not answered")
+    func applicationData() throws {
+        let scene = try HandshakeScene()
+        scene.connect()
+        let count = scene.sent[.toClient]?.count
+        scene.client.sendApplicationData([1, 2, 3])
+        scene.collect()
+        scene.run(for: .seconds(1))
+        #expect(scene.sent[.toClient]?.count == count)
+        #expect(scene.end == nil)
+    }
+
+    @Test("a client's Finished that comes again byte by byte repeats our flight once at most")
+    func replayedFinished() throws {
+        let scene = try HandshakeScene()
+        scene.connect()
+        let count = scene.sent[.toClient]?.count ?? 0
+        let last = try #require(scene.sent[.toRelay]?.last)
+        for _ in 0..<10 { scene.inject(last) }
+        let repeated = Array(scene.sent[.toClient]?.dropFirst(count) ?? [])
+        #expect(repeated.count <= 1)
+        #expect(repeated.allSatisfy { $0.count < last.count }, "no amplification")
+        #expect(scene.client.state == .established)
+    }
+
+    @Test("the goodbye of a client whose last flight was repeated is understood")
+    func closeAfterRepeat() throws {
+        let scene = try HandshakeScene()
+        var lost = 0
+        scene.loses = { direction, _, bytes in
+            guard direction == .toClient, bytes[0] == 20, lost < 2 else { return false }
+            lost += 1
+            return true
+        }
+        scene.connect()
+        scene.client.close()
+        scene.collect()
+        scene.run(until: { scene.end != nil })
+        #expect(scene.end == .closed)
+    }
+
+    @Test("a goodbye that comes twice, or with junk before it, ends the association once")
+    func closeTwice() throws {
+        let scene = try HandshakeScene()
+        scene.connect()
+        scene.client.close()
+        let alert = try #require(scene.client.takeDatagrams().first)
+        scene.inject([23, 0xFE, 0xFD, 0, 1, 0, 0, 0, 0, 9, 9, 0, 1, 0] + alert)
+        #expect(scene.end == .closed)
+        scene.inject(alert)
+        #expect(scene.handshaker.counters.closedByPeer == 1)
+    }
+
+    @Test("every truncation of a goodbye is ignored")
+    func truncated() throws {
+        let scene = try HandshakeScene()
+        scene.connect()
+        scene.client.close()
+        let alert = try #require(scene.client.takeDatagrams().first)
+        for count in 0..<alert.count {
+            var cut = Array(alert.prefix(count))
+            if count > 13 { cut[12] = UInt8(count - 13) }
+            scene.inject(cut)
+        }
+        #expect(scene.end == nil)
+        scene.inject(alert)
+        #expect(scene.end == .closed)
+    }
+
+    @Test("both sides may say goodbye at once")
+    func bothClose() throws {
+        let scene = try HandshakeScene()
+        scene.connect()
+        scene.client.close()
+        scene.collect()
+        scene.handshaker.receive(.close(scene.handle), now: scene.now)
+        scene.collect()
+        scene.run(for: .seconds(1))
+        #expect(scene.end == nil)
+        #expect(scene.handshaker.count == 0)
+    }
+}
