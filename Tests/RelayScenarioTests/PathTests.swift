@@ -208,4 +208,41 @@ import Testing
         #expect(b.client.heard(.audio, from: a.client).count >= back + 45)
         #expect(scene.handshaker.counters.established == 2, "no new handshake")
     }
+
+    @Test("a check of one participant in another's name does not take that one's address")
+    func addressTheft() throws {
+        let scene = try CallScene()
+        let (a, b) = try scene.makePair()
+        let (thief, _) = try scene.makePair()
+        scene.run(for: .seconds(1))
+        for step in 0..<30 {
+            scene.schedule(after: .milliseconds(Int64(100 * step))) {
+                scene.inject(thief.client.makeCheck().bytes, from: a.client.address)
+            }
+        }
+        let before = (a.client.heard(.audio, from: b.client).count, b.client.heard(.audio, from: a.client).count)
+        scene.run(for: .seconds(3))
+        #expect(scene.engine.counters[.stunAddressInUse] == 30)
+        #expect(a.client.heard(.audio, from: b.client).count >= before.0 + 145)
+        #expect(b.client.heard(.audio, from: a.client).count >= before.1 + 145)
+        #expect(scene.pathChanges(of: thief) == 0)
+    }
+
+    @Test("an address whose owner fell silent may be another client's next one")
+    func addressReuse() throws {
+        let scene = try CallScene()
+        let (a, _) = try scene.makePair()
+        let (c, d) = try scene.makePair()
+        scene.run(for: .seconds(1))
+        let address = a.client.address
+        a.client.vanish()
+        scene.move(a, to: Self.elsewhere)
+        scene.run(for: .seconds(7))
+        scene.move(c, to: address)
+        scene.run(for: .seconds(2))
+        #expect(scene.pathChanges(of: c) == 1)
+        let heard = d.client.heard(.audio, from: c.client).count
+        scene.run(for: .seconds(1))
+        #expect(d.client.heard(.audio, from: c.client).count >= heard + 45)
+    }
 }

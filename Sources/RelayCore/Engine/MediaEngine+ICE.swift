@@ -53,6 +53,11 @@ extension MediaEngine {
         guard verifies(message, datagram, password: credentials.0.password) else {
             return counters.drop(.stunIntegrity)
         }
+        if let known, known.transport != index,
+            now - pathAt(known.transport, known.path).pointee.lastReceived < Limits.addressHold
+        {
+            return counters.drop(.stunAddressInUse)
+        }
         // From here on it is the client speaking.
         let pathIndex = learn(peer, local: local, for: index, now: now)
         authenticated(index, path: pathIndex, count: datagram.count, now: now)

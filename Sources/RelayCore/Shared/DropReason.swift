@@ -5,7 +5,7 @@ public enum DropReason: Int, CaseIterable, Sendable {
     case empty, oversize, unknownClass
     // STUN.
     case stunMalformed, stunUnexpectedClass, stunNoCredentials, stunUnknownUfrag, stunRemoteUfrag, stunIntegrity
-    case stunRateLimited, stunRoleConflict, stunUnknownAttribute, stunUnknownTransaction
+    case stunRateLimited, stunRoleConflict, stunUnknownAttribute, stunUnknownTransaction, stunAddressInUse
     // DTLS.
     case dtlsUnknownAddress, dtlsRateLimited, dtlsBacklog
     // RTP.

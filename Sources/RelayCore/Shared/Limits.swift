@@ -28,6 +28,9 @@ public enum Limits {
     /// Repairs per slot and second (T55): a fifth of what a 4 Mbit/s video has in packets.
     static let repairsPerSecond = 100
 
+    /// How long an address stays its session's after the last authentic packet: longer than between two of our checks, so
+    /// that nobody takes a living client's address by a check sent in its name.
+    static let addressHold = Interval.seconds(6)
     static let checkIntervalJoined = Interval.seconds(1)
     static let checkIntervalPrepared = Interval.seconds(5)
     /// Unanswered checks are repeated after these (CALLS.md, "Liveness").

@@ -6,15 +6,18 @@ import RelayCore
 extension CallScene {
     /// Traps when the engine broke a promise: these are our own faults, never a client's.
     func checkAlways() {
-        precondition(engine.deadline > now || stepHasWork, "the engine's deadline stays behind after advance")
+        func hold(_ condition: Bool, _ promise: String) {
+            precondition(condition, "seed \(seed), at \(now.nanoseconds / 1_000_000) ms: \(promise)")
+        }
+        hold(engine.deadline > now || stepHasWork, "the engine's deadline stays behind after advance")
         for participant in participants {
             let client = participant.client
-            precondition(client.counters.improperRelayChecks == 0, "the relay sent a check no lite agent may send")
-            precondition(client.counters.malformedRTCP == 0, "the relay sent malformed RTCP")
-            precondition(client.counters.replayedRTP == 0 || mayDuplicate, "the relay used a packet index twice")
+            hold(client.counters.improperRelayChecks == 0, "the relay sent a check no lite agent may send")
+            hold(client.counters.malformedRTCP == 0, "the relay sent malformed RTCP")
+            hold(client.counters.replayedRTP == 0 || mayDuplicate, "the relay used a packet index twice")
             guard !participant.hasJoined else { continue }
             for stream in client.received.values {
-                precondition(stream.packetCount == 0, "media reached somebody who has not joined")
+                hold(stream.packetCount == 0, "media reached somebody who has not joined")
             }
         }
     }

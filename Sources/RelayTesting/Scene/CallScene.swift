@@ -44,6 +44,7 @@ public final class CallScene {
     /// Sees every datagram that leaves the engine.
     public var onTransmit: ((_ bytes: [UInt8], _ to: PeerAddress) -> Void)?
 
+    let seed: UInt64
     private let endpoint: WorkerEndpoint
     private var random: RandomSource
     private var actions: [(at: Instant, act: () -> Void)] = []
@@ -56,6 +57,7 @@ public final class CallScene {
         configuration: EngineConfiguration = EngineConfiguration(),
         handshakeLimits: HandshakeLimits = HandshakeLimits()
     ) throws {
+        self.seed = seed
         let identity = try DTLSIdentity()
         engine = MediaEngine(configuration: configuration, random: .seeded(seed &+ 1), now: now)
         handshaker = Handshaker(identity: identity, limits: handshakeLimits)
