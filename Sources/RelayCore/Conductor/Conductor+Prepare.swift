@@ -102,9 +102,13 @@ extension Conductor {
         _ identity: ParticipantIdentity, session: NegotiatedSession, in room: ConductedRoom, wantsJoin: Bool,
         inheritsSeat: Bool
     ) -> ParticipantRecord {
+        // With another device of the user still joined the gate waits for that one to be removed first.
+        let isTakeover = room.record.participants.contains {
+            $0.uid == identity.uid && $0.device != identity.device && $0.lifecycle.state == .joined
+        }
         let transport = TransportConfiguration(
             participant: drawParticipantHandle(), room: room.record.handle,
-            isPeerRoom: room.record.specification.kind == .peer, joinsWhenReady: wantsJoin,
+            isPeerRoom: room.record.specification.kind == .peer, joinsWhenReady: wantsJoin && !isTakeover,
             localICE: session.localICE, remoteICE: session.remoteICE, fingerprints: session.fingerprints,
             sections: session.sections)
         return ParticipantRecord(

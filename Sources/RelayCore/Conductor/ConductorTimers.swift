@@ -1,7 +1,7 @@
 import RTPCore
 
 /// What the conductor has to do at a time.
-enum ConductorTimer: Hashable {
+package enum ConductorTimer: Hashable {
     /// A participant's connecting or prepared expiry: it has one at a time.
     case participant(ParticipantHandle)
     case emptyRoom(RoomHandle)
@@ -15,7 +15,7 @@ enum ConductorTimer: Hashable {
     case idempotency
 
     /// The timers that a room may have, all cancelled at its end.
-    static func all(ofRoom room: RoomHandle) -> [ConductorTimer] {
+    package static func all(ofRoom room: RoomHandle) -> [ConductorTimer] {
         [.emptyRoom(room), .durationWarning(room), .duration(room)]
     }
 }
@@ -24,7 +24,7 @@ enum ConductorTimer: Hashable {
 /// cancelling are exact: nothing stale is left behind, and the number of entries is the number of things that
 /// are really awaited. Equal deadlines come out in the order they were set.
 /// - Complexity: O(log n) for every change, O(1) for `next`.
-struct ConductorTimers {
+package struct ConductorTimers {
     private struct Entry {
         var deadline: Instant
         var order: UInt64
@@ -37,17 +37,19 @@ struct ConductorTimers {
     private var positions: [ConductorTimer: Int] = [:]
     private var order: UInt64 = 0
 
-    var count: Int { heap.count }
-    /// The earliest deadline; `.distantFuture` when there is none.
-    var next: Instant { heap.first?.deadline ?? .distantFuture }
-    var all: [(timer: ConductorTimer, deadline: Instant)] { heap.map { ($0.timer, $0.deadline) } }
+    package init() {}
 
-    func deadline(of timer: ConductorTimer) -> Instant? {
+    package var count: Int { heap.count }
+    /// The earliest deadline; `.distantFuture` when there is none.
+    package var next: Instant { heap.first?.deadline ?? .distantFuture }
+    package var all: [(timer: ConductorTimer, deadline: Instant)] { heap.map { ($0.timer, $0.deadline) } }
+
+    package func deadline(of timer: ConductorTimer) -> Instant? {
         positions[timer].map { heap[$0].deadline }
     }
 
     /// Sets or moves a deadline.
-    mutating func set(_ timer: ConductorTimer, to deadline: Instant) {
+    package mutating func set(_ timer: ConductorTimer, to deadline: Instant) {
         cancel(timer)
         order += 1
         heap.append(Entry(deadline: deadline, order: order, timer: timer))
@@ -55,7 +57,7 @@ struct ConductorTimers {
         siftUp(heap.count - 1)
     }
 
-    mutating func cancel(_ timer: ConductorTimer) {
+    package mutating func cancel(_ timer: ConductorTimer) {
         guard let index = positions.removeValue(forKey: timer) else { return }
         let last = heap.removeLast()
         guard index < heap.count else { return }
@@ -66,7 +68,7 @@ struct ConductorTimers {
     }
 
     /// Removes and returns the earliest timer whose deadline is not after `now`.
-    mutating func removeDue(at now: Instant) -> ConductorTimer? {
+    package mutating func removeDue(at now: Instant) -> ConductorTimer? {
         guard let first = heap.first, first.deadline <= now else { return nil }
         cancel(first.timer)
         return first.timer
