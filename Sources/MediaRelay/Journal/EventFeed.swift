@@ -33,8 +33,8 @@ package final class EventFeed {
     private struct Stream {
         var cursor: UInt64
         var room: String?
-        /// Its last page has left the server's queue.
-        var isReady: Bool
+        /// What was written last has left the server's queue: at most one write is on its way.
+        var isReady = true
         var nextComment: Instant
         /// A room's own stream ends with the room.
         var endsWithRoom: Bool
@@ -42,6 +42,10 @@ package final class EventFeed {
 
     private static let ringCapacity = 8_192
     private static let pageCount = 256
+    /// A page ends before the event that would make it longer, bytes: the server's queue for a stream takes 64 KiB.
+    private static let pageByteCount = 48 * 1024
+    /// The same for an answered page request, bytes: the server's answers end at 1 MiB.
+    private static let answerByteCount = 768 * 1024
     private static let commentInterval = Interval.seconds(15)
 
     private let journal: Journal
@@ -71,23 +75,20 @@ package final class EventFeed {
         throws(SQLiteError)
     {
         streams[id] = Stream(
-            cursor: seq ?? lastSeq, room: room, isReady: true, nextComment: now + Self.commentInterval,
-            endsWithRoom: endsWithRoom)
-        sink.write(id, Array("retry: 1000\n\n".utf8))
+            cursor: seq ?? lastSeq, room: room, nextComment: now + Self.commentInterval, endsWithRoom: endsWithRoom)
+        var opening = Array("retry: 1000\n\n".utf8)
         if let seq, room == nil {
             let oldest = try journal.oldestSeq()
-            if seq + 1 < oldest {
-                sink.write(id, Self.truncated(asked: seq, oldest: oldest))
-            }
+            if seq + 1 < oldest { opening += Self.truncated(asked: seq, oldest: oldest) }
         }
-        try pump(id, now: now)
+        if try !pump(id, now: now, opening: opening) { write(id, opening) }
     }
 
     package func unsubscribe(_ id: UInt64) { streams[id] = nil }
 
     package func drained(_ id: UInt64, now: Instant) throws(SQLiteError) {
         streams[id]?.isReady = true
-        try pump(id, now: now)
+        _ = try pump(id, now: now)
     }
 
     /// These events are on disk now, in order behind the last ones.
@@ -97,7 +98,7 @@ package final class EventFeed {
         lastSeq = last.seq
         ring.append(contentsOf: events)
         if ring.count > 2 * Self.ringCapacity { ring.removeFirst(ring.count - Self.ringCapacity) }
-        for id in Array(streams.keys) { try pump(id, now: now) }
+        for id in Array(streams.keys) { _ = try pump(id, now: now) }
         try answerPages(now: now)
     }
 
@@ -111,35 +112,43 @@ package final class EventFeed {
         for (id, stream) in streams where now >= stream.nextComment {
             streams[id]?.nextComment = now + Self.commentInterval
             // A comment to a reader that has not taken its page yet would only make its queue longer.
-            if stream.isReady { sink.write(id, Array(": still here\n\n".utf8)) }
+            if stream.isReady { write(id, Array(": still here\n\n".utf8)) }
         }
     }
 
     // MARK: Streams
 
-    private func pump(_ id: UInt64, now: Instant) throws(SQLiteError) {
-        guard var stream = streams[id], stream.isReady, stream.cursor < lastSeq else { return }
+    /// Writes the next page, behind `opening`, when there is one and the last one has left. True when it wrote.
+    private func pump(_ id: UInt64, now: Instant, opening: [UInt8] = []) throws(SQLiteError) -> Bool {
+        guard var stream = streams[id], stream.isReady, stream.cursor < lastSeq else { return false }
         let events = try read(after: stream.cursor, room: stream.room, limit: Self.pageCount)
-        guard let last = events.last else {
+        guard var last = events.first else {
             // Nothing of its room up to here: the next commit continues from there.
             streams[id]?.cursor = lastSeq
-            return
+            return false
         }
-        var bytes: [UInt8] = []
+        var bytes = opening
         for event in events {
+            guard bytes.count == opening.count || bytes.count + event.json.count + 64 <= Self.pageByteCount else { break }
             bytes.append(contentsOf: "id: \(event.seq)\nevent: \(event.type)\ndata: ".utf8)
             bytes.append(contentsOf: event.json)
             bytes.append(contentsOf: "\n\n".utf8)
+            last = event
         }
         stream.cursor = last.seq
-        stream.isReady = false
         stream.nextComment = now + Self.commentInterval
         streams[id] = stream
-        sink.write(id, bytes)
+        write(id, bytes)
         if stream.endsWithRoom, last.type == "room.closed" {
             streams[id] = nil
             sink.close(id)
         }
+        return true
+    }
+
+    private func write(_ id: UInt64, _ bytes: [UInt8]) {
+        streams[id]?.isReady = false
+        sink.write(id, bytes)
     }
 
     /// Events after `cursor` from the ring when it reaches back that far, else from disk.
@@ -177,11 +186,14 @@ package final class EventFeed {
         let events = try read(after: request.after, room: request.room, limit: request.limit)
         guard !events.isEmpty || evenEmpty else { return false }
         var json = Array("{\"events\":[".utf8)
+        var next = request.after
         for (index, event) in events.enumerated() {
+            guard index == 0 || json.count + event.json.count + 64 <= Self.answerByteCount else { break }
             if index > 0 { json.append(UInt8(ascii: ",")) }
             json.append(contentsOf: event.json)
+            next = event.seq
         }
-        json.append(contentsOf: "],\"next\":\(events.last?.seq ?? request.after)}".utf8)
+        json.append(contentsOf: "],\"next\":\(next)}".utf8)
         sink.answer(request.request, json)
         return true
     }

@@ -40,19 +40,25 @@ final class RecordingSink: EventSink {
         try feed.committed(events, now: now ?? start)
     }
 
+    /// Subscribes a reader that takes the opening line at once.
+    private func subscribe(_ stream: UInt64, after seq: UInt64?, room: String? = nil) throws {
+        try feed.subscribe(stream, after: seq, room: room, endsWithRoom: room != nil, now: start)
+        try feed.drained(stream, now: start)
+    }
+
     private func drainAll(_ stream: UInt64) throws {
         for _ in 0..<100 { try feed.drained(stream, now: start) }
     }
 
     @Test("a stream without a cursor gets what comes from now on") func live() throws {
         try commit([journalEvent(1)])
-        try feed.subscribe(7, after: nil, room: nil, endsWithRoom: false, now: start)
+        try subscribe(7, after: nil)
         try commit([journalEvent(2), journalEvent(3)])
         #expect(sink.seqs(7) == [2, 3])
     }
 
     @Test("an event is told with its number, type and JSON on one line each") func format() throws {
-        try feed.subscribe(7, after: nil, room: nil, endsWithRoom: false, now: start)
+        try subscribe(7, after: nil)
         try commit([journalEvent(1, type: "participant.joined")])
         #expect(sink.written[7]?.last == "id: 1\nevent: participant.joined\ndata: {\"seq\":1}\n\n")
     }
@@ -67,7 +73,7 @@ final class RecordingSink: EventSink {
     }
 
     @Test("a reader that does not read gets no second page until the first has left") func backPressure() throws {
-        try feed.subscribe(7, after: 0, room: nil, endsWithRoom: false, now: start)
+        try subscribe(7, after: 0)
         try commit([journalEvent(1)])
         try commit([journalEvent(2)])
         #expect(sink.seqs(7) == [1])
@@ -75,9 +81,33 @@ final class RecordingSink: EventSink {
         #expect(sink.seqs(7) == [1, 2])
     }
 
+    @Test("not even the opening line or a comment is written on top of what has not left") func oneWrite() throws {
+        try feed.subscribe(7, after: nil, room: nil, endsWithRoom: false, now: start)
+        try commit([journalEvent(1)])
+        try feed.advance(to: start + .seconds(60))
+        #expect(sink.written[7] == ["retry: 1000\n\n"])
+        try feed.drained(7, now: start)
+        #expect(sink.seqs(7) == [1])
+    }
+
+    @Test("a page of long events ends before it exceeds what the server's queue takes, and the rest follows")
+    func longEvents() throws {
+        let events = (1...40 as ClosedRange<UInt64>).map { seq in
+            var event = journalEvent(seq)
+            event.json = [UInt8](repeating: 0x61, count: 5_000)
+            return event
+        }
+        try commit(events)
+        try feed.subscribe(7, after: 0, room: nil, endsWithRoom: false, now: start)
+        try drainAll(7)
+        #expect(sink.seqs(7) == Array(1...40 as ClosedRange<UInt64>))
+        #expect(sink.written[7]?.allSatisfy { $0.utf8.count <= 50_000 } == true)
+        #expect(sink.written[7]?.count == 5)
+    }
+
     @Test("a slow reader does not hold back a quick one") func independence() throws {
-        try feed.subscribe(1, after: 0, room: nil, endsWithRoom: false, now: start)
-        try feed.subscribe(2, after: 0, room: nil, endsWithRoom: false, now: start)
+        try subscribe(1, after: 0)
+        try subscribe(2, after: 0)
         for seq in 1...20 as ClosedRange<UInt64> {
             try commit([journalEvent(seq)])
             try feed.drained(2, now: start)
@@ -96,7 +126,7 @@ final class RecordingSink: EventSink {
     }
 
     @Test("a room's stream gets its room only and ends with it") func room() throws {
-        try feed.subscribe(7, after: 0, room: "a", endsWithRoom: true, now: start)
+        try subscribe(7, after: 0, room: "a")
         try commit([
             journalEvent(1, room: "a"), journalEvent(2, room: "b"), journalEvent(3),
             journalEvent(4, room: "a", type: "room.closed"),
@@ -125,7 +155,7 @@ final class RecordingSink: EventSink {
     }
 
     @Test("an idle stream gets a comment each 15 s") func comments() throws {
-        try feed.subscribe(7, after: nil, room: nil, endsWithRoom: false, now: start)
+        try subscribe(7, after: nil)
         #expect(feed.deadline == start + .seconds(15))
         try feed.advance(to: start + .milliseconds(14_999))
         let before = sink.written[7]?.count ?? 0
