@@ -129,7 +129,8 @@ package final class EventFeed {
         }
         var bytes = opening
         for event in events {
-            guard bytes.count == opening.count || bytes.count + event.json.count + 64 <= Self.pageByteCount else { break }
+            let end = bytes.count + event.json.count + 64
+            guard bytes.count == opening.count || end <= Self.pageByteCount else { break }
             bytes.append(contentsOf: "id: \(event.seq)\nevent: \(event.type)\ndata: ".utf8)
             bytes.append(contentsOf: event.json)
             bytes.append(contentsOf: "\n\n".utf8)

@@ -8,6 +8,7 @@ public enum ServerEvent: Sendable {
     case drained(HTTPRequestID)
     /// The client of a request or stream is gone. A stream's id is forgotten with it; an answer will be
     /// skipped.
+    /// Told again for each `write` to a stream that is not there any more.
     case gone(HTTPRequestID)
     /// The server has closed everything and its thread ends. The last event.
     case stopped

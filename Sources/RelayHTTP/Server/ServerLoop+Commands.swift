@@ -62,7 +62,8 @@ extension ServerLoop {
     private func write(_ id: HTTPRequestID, _ bytes: [UInt8]) {
         guard let key = streams[id], let connection = connections[key] else {
             counters.skipped += 1
-            return
+            // Told again: whoever writes may have learnt of the stream only after its end was told.
+            return sink(.gone(id))
         }
         guard !bytes.isEmpty else { return }
         connection.wantsDrained = true
