@@ -73,16 +73,15 @@ const char *mc_backend_name(void) {
 
 static mc_gcm_key *create_unchecked(int backend, const uint8_t *key) {
     void *memory;
-    if (posix_memalign(&memory, 64, sizeof(mc_gcm_key)) != 0) return NULL;
-    mc_gcm_key *created = memory;
-    created->backend = backend;
+    if (posix_memalign(&memory, 64, sizeof(union mc_gcm_state)) != 0) return NULL;
+    union mc_gcm_state *state = memory;
     if (backend == MC_BACKEND_IPSEC_MB) {
-        mc_mb_expand(key, created->state.schedule);
-    } else if (!(created->state.context = mc_evp_gcm_create(key))) {
-        free(created);
+        mc_mb_expand(key, state->schedule);
+    } else if (!(state->context = mc_evp_gcm_create(key))) {
+        free(state);
         return NULL;
     }
-    return created;
+    return (mc_gcm_key *)((uintptr_t)memory | (uintptr_t)backend);
 }
 
 mc_gcm_key *mc_gcm_create(int backend, const uint8_t *key) {
@@ -92,8 +91,9 @@ mc_gcm_key *mc_gcm_create(int backend, const uint8_t *key) {
 
 void mc_gcm_destroy(mc_gcm_key *key) {
     if (!key) return;
-    if (key->backend == MC_BACKEND_EVP) EVP_CIPHER_CTX_free(key->state.context);
-    mc_wipe_free(key, sizeof *key);
+    union mc_gcm_state *state = mc_gcm_state_of(key);
+    if (mc_gcm_backend_of(key) == MC_BACKEND_EVP) EVP_CIPHER_CTX_free(state->context);
+    mc_wipe_free(state, sizeof *state);
 }
 
 void mc_gcm_seal(
@@ -101,10 +101,10 @@ void mc_gcm_seal(
     const uint8_t *source, size_t count, uint8_t *target, uint8_t *tag) {
     uint8_t iv[12];
     mc_gcm_iv(iv, iv_high, iv_low);
-    if (key->backend == MC_BACKEND_IPSEC_MB)
-        mc_mb_seal(key->state.schedule, iv, aad, aad_count, source, count, target, tag);
+    if (mc_gcm_backend_of(key) == MC_BACKEND_IPSEC_MB)
+        mc_mb_seal(mc_gcm_state_of(key)->schedule, iv, aad, aad_count, source, count, target, tag);
     else
-        mc_evp_gcm_seal(key->state.context, NULL, iv, aad, aad_count, source, count, target, tag);
+        mc_evp_gcm_seal(mc_gcm_state_of(key)->context, NULL, iv, aad, aad_count, source, count, target, tag);
 }
 
 int mc_gcm_open(
@@ -112,11 +112,11 @@ int mc_gcm_open(
     const uint8_t *source, size_t count, uint8_t *target, const uint8_t *tag) {
     uint8_t iv[12], computed[MC_GCM_TAG_BYTES];
     mc_gcm_iv(iv, iv_high, iv_low);
-    if (key->backend == MC_BACKEND_IPSEC_MB) {
-        mc_mb_decrypt(key->state.schedule, iv, aad, aad_count, source, count, target, computed);
+    if (mc_gcm_backend_of(key) == MC_BACKEND_IPSEC_MB) {
+        mc_mb_decrypt(mc_gcm_state_of(key)->schedule, iv, aad, aad_count, source, count, target, computed);
         return mc_equal(computed, tag, MC_GCM_TAG_BYTES) ? 0 : -1;
     }
-    return mc_evp_gcm_open(key->state.context, NULL, iv, aad, aad_count, source, count, target, tag);
+    return mc_evp_gcm_open(mc_gcm_state_of(key)->context, NULL, iv, aad, aad_count, source, count, target, tag);
 }
 
 void mc_gcm_seal_raw(

@@ -6,15 +6,18 @@
 
 #define MC_GCM_SCHEDULE_BYTES 1008
 
-// Key material of one GCM key. ipsec-mb wants its schedule at a multiple of 64 bytes; EVP keeps its own
-// context.
-struct mc_gcm_key {
-    union {
-        uint8_t schedule[MC_GCM_SCHEDULE_BYTES];
-        EVP_CIPHER_CTX *context;
-    } state;
-    int backend;
+// Key material of one GCM key: ipsec-mb's schedule, or EVP's context. It lies at a multiple of 64 bytes, and the
+// handle that callers hold carries the back end in the bits that are free because of that: so a packet never has to
+// fetch the end of the schedule only to learn whose it is.
+union mc_gcm_state {
+    uint8_t schedule[MC_GCM_SCHEDULE_BYTES];
+    EVP_CIPHER_CTX *context;
 };
+
+static inline union mc_gcm_state *mc_gcm_state_of(const mc_gcm_key *key) {
+    return (union mc_gcm_state *)((uintptr_t)key & ~(uintptr_t)63);
+}
+static inline int mc_gcm_backend_of(const mc_gcm_key *key) { return (int)((uintptr_t)key & 63); }
 
 static inline void mc_put64(uint8_t *out, uint64_t value) {
     value = __builtin_bswap64(value);

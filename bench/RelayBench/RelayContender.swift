@@ -103,7 +103,7 @@ final class RelayContender: Relay {
     // MARK: Running
 
     func step(now: Instant) {
-        _ = reader.receive(from: 0) { datagram in
+        _ = reader.receive(from: 0, expecting: engine.expect) { datagram in
             engine.receive(
                 datagram.bytes, count: datagram.byteCount, from: datagram.peer, local: datagram.local,
                 now: now)

@@ -53,6 +53,15 @@ int mc_gcm_open_raw(
     int backend, const uint8_t *key, uint64_t iv_high, uint32_t iv_low, const uint8_t *aad, size_t aad_count,
     const uint8_t *source, size_t count, uint8_t *target, const uint8_t *tag);
 
+/// Asks for a cache line that will soon be read. A hint.
+static inline void mc_prefetch(const void *address) { __builtin_prefetch(address); }
+/// Asks for what a packet of a key that was not used lately needs first: round keys and the low powers of the hash key.
+static inline void mc_gcm_prefetch(const mc_gcm_key *key) {
+    const char *lines = (const char *)((uintptr_t)key & ~(uintptr_t)63);
+    for (int line = 0; line < 3; line++) __builtin_prefetch(lines + 64 * line);
+    for (int line = 12; line < 16; line++) __builtin_prefetch(lines + 64 * line);
+}
+
 // AES-128 in counter mode with HMAC-SHA1 (AES_CM_128_HMAC_SHA1_80). The IV is the first counter block as two
 // integers.
 

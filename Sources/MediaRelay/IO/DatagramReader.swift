@@ -37,6 +37,9 @@ package final class DatagramReader {
     private let controls: UnsafeMutablePointer<lio_control>
     /// The kernel's overflow count of each socket when it was last told (it wraps).
     private let overflows: UnsafeMutablePointer<UInt32>
+    /// The batch at hand.
+    private let datagrams: UnsafeMutablePointer<Datagram>
+    private let peers: UnsafeMutablePointer<PeerAddress>
     private let sockets: [UDPSocket]
     private let table: LocalAddressTable
 
@@ -51,6 +54,8 @@ package final class DatagramReader {
         names = .allocate(capacity: count)
         controls = .allocate(capacity: count)
         overflows = .allocate(capacity: sockets.count)
+        datagrams = .allocate(capacity: count)
+        peers = .allocate(capacity: count)
         messages.initialize(repeating: lio_message(), count: count)
         names.initialize(repeating: lio_name(), count: count)
         controls.initialize(repeating: lio_control(), count: count)
@@ -72,19 +77,28 @@ package final class DatagramReader {
         names.deallocate()
         controls.deallocate()
         overflows.deallocate()
+        datagrams.deallocate()
+        peers.deallocate()
     }
 
-    /// Takes up to 64 queued datagrams from a socket without waiting and gives each to `body`, in order.
-    /// Returns how many the kernel had: fewer than 64 means that the queue is empty now.
+    /// Takes up to 64 queued datagrams from a socket without waiting and gives each to `body`, in order. `expecting`
+    /// is told all their senders first. Returns how many the kernel had: fewer than 64 means that the queue is empty
+    /// now.
     package func receive<Failure: Error>(
-        from socket: Int, _ body: (Datagram) throws(Failure) -> Void
+        from socket: Int, expecting: (UnsafePointer<PeerAddress>, Int) -> Void = { _, _ in },
+        _ body: (Datagram) throws(Failure) -> Void
     ) throws(Failure) -> Int {
-        let count = receiveBatch(from: socket)
-        for index in 0..<count {
+        let received = receiveBatch(from: socket)
+        var count = 0
+        for index in 0..<received {
             guard let datagram = datagram(at: index, of: socket) else { continue }
-            try body(datagram)
+            datagrams[count] = datagram
+            peers[count] = datagram.peer
+            count += 1
         }
-        return count
+        expecting(peers, count)
+        for index in 0..<count { try body(datagrams[index]) }
+        return received
     }
 
     private func receiveBatch(from socket: Int) -> Int {

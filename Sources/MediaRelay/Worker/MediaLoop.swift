@@ -103,7 +103,7 @@ final class MediaLoop {
         for _ in 0..<Self.batchesPerTurn where ready != 0 {
             for socket in 0..<sockets.count where ready & 1 << UInt32(socket) != 0 {
                 let now = MonotonicClock.now()
-                let count = reader.receive(from: socket) { datagram in
+                let count = reader.receive(from: socket, expecting: engine.expect) { datagram in
                     if engine.needsFlush { writer.send(engine.transmit) }
                     engine.receive(
                         datagram.bytes, count: datagram.byteCount, from: datagram.peer, local: datagram.local,

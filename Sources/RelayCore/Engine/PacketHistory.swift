@@ -1,3 +1,4 @@
+import CMediaCrypto
 import RTPCore
 
 /// Recent video packets, decrypted, kept once per source for all of its receivers, so that a NACK can be answered. One ring
@@ -24,6 +25,11 @@ final class PacketHistory {
             return Index(entries: entries)
         }
         func destroy() { entries.deallocate() }
+
+        /// Asks for the entry that `sequence` will be kept under. A hint.
+        @inline(__always) func prefetch(_ sequence: UInt64) {
+            mc_prefetch(entries + Int(sequence % UInt64(Self.capacity)))
+        }
     }
 
     struct Found {

@@ -1,3 +1,5 @@
+import CMediaCrypto
+
 // Which packets of a stream were already taken. Owns the bitmap's memory; refuses guessing indices.
 
 /// A replay list over packet indices (RFC 3711 §3.3.2, RFC 6479's ring without moving bits): an index is
@@ -28,6 +30,9 @@
         self.wordMask = wordMask
         self.next = next
     }
+
+    /// Asks for the bits that the next packet will probably need. A hint.
+    @inline(__always) func prefetch() { mc_prefetch(words + Int((next >> 6) & wordMask)) }
 
     /// Frees the bitmap. No copy may be used afterwards.
     public func destroy() { words.deallocate() }

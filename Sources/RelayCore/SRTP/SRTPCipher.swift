@@ -85,6 +85,12 @@ public struct SRTPCipher {
         }
     }
 
+    /// Asks for the cache lines that the next packet will need first. A hint.
+    @inline(__always) func prefetch() {
+        if let gcm { mc_gcm_prefetch(gcm) }
+        if let counterMode { mc_prefetch(UnsafeRawPointer(counterMode)) }
+    }
+
     /// Zeroes and frees the keys. No copy may be used afterwards.
     public func destroy() {
         mc_gcm_destroy(gcm)
