@@ -230,9 +230,9 @@ class Watch:
         while True:
             now = (await self.client.totals())["audioPackets"]
             moment = time.monotonic()
+            self.longest = max(self.longest, moment - last)
             if now > count:
                 count, last = now, moment
-            self.longest = max(self.longest, moment - last)
             await asyncio.sleep(0.02)
 
     async def stop(self):
