@@ -155,6 +155,7 @@ package final class ControlLoop: @unchecked Sendable {
                     .init("transports", .integer(Int64(hello.transports.count))))
                 decide(.workerConnected(hello), worker: JournalWorker(id: hello.worker, processID: hello.processID))
             case .news(let worker, let news): decide(.news(worker, news))
+            case .detached(let worker): decide(.workerDetached(worker))
             case .counters(let worker, let counters): workerCounters[worker.index] = counters
             case .gone(let worker, let cause):
                 publishSoon()
@@ -182,7 +183,9 @@ package final class ControlLoop: @unchecked Sendable {
         eventCount += UInt64(entry.events.count)
         for room in decision.changedRooms {
             guard let record = conductor.record(of: room) else { continue }
-            entry.rooms.append(JournalRoom(id: room.text, record: RecordCoding.encode(record)))
+            var stored = JournalRoom(id: room.text, record: RecordCoding.encode(record))
+            if let outcome = record.outcome { stored.ended = (outcome.rawValue, WallClock.nowMs) }
+            entry.rooms.append(stored)
         }
         for room in decision.forgottenRooms { entry.rooms.append(JournalRoom(id: room.text, record: nil)) }
         for key in decision.idempotency {

@@ -41,6 +41,8 @@ package struct JournalEvent: Sendable, Equatable {
 package struct JournalRoom: Sendable {
     package var id: String
     package var record: [UInt8]?
+    /// Set when the room has ended: its id is never used again, also after its record is forgotten.
+    package var ended: (outcome: String, timeMs: Int64)?
     package init(id: String, record: [UInt8]?) {
         self.id = id
         self.record = record
@@ -79,6 +81,8 @@ package struct JournalContents: Sendable {
 package struct JournalRetention: Sendable {
     package var events = 1_000_000
     package var ageMs: Int64 = 7 * 24 * 3_600_000
+    /// How long the ids of ended rooms are known.
+    package var endedAgeMs: Int64 = 90 * 24 * 3_600_000
     package init() {}
 }
 
@@ -90,6 +94,7 @@ package final class Journal {
     private let insertEvent: SQLiteStatement
     private let putRoom: SQLiteStatement
     private let deleteRoom: SQLiteStatement
+    private let putEnded: SQLiteStatement
     private let putKey: SQLiteStatement
     private let deleteKey: SQLiteStatement
     private let putWorker: SQLiteStatement
@@ -111,6 +116,9 @@ package final class Journal {
                 seq INTEGER PRIMARY KEY, room TEXT, timeMs INTEGER NOT NULL, type TEXT NOT NULL, json BLOB NOT NULL);
             CREATE INDEX IF NOT EXISTS eventsOfRoom ON events (room, seq) WHERE room IS NOT NULL;
             CREATE TABLE IF NOT EXISTS rooms (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
+            CREATE TABLE IF NOT EXISTS ended (
+                id TEXT PRIMARY KEY, outcome TEXT NOT NULL, timeMs INTEGER NOT NULL) WITHOUT ROWID;
+            CREATE INDEX IF NOT EXISTS endedByTime ON ended (timeMs);
             CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
             CREATE TABLE IF NOT EXISTS workers (
                 number INTEGER NOT NULL, epoch TEXT NOT NULL, processID INTEGER NOT NULL,
@@ -128,6 +136,7 @@ package final class Journal {
         insertEvent = try database.prepare("INSERT INTO events VALUES (?, ?, ?, ?, ?)")
         putRoom = try database.prepare("INSERT OR REPLACE INTO rooms VALUES (?, ?)")
         deleteRoom = try database.prepare("DELETE FROM rooms WHERE id = ?")
+        putEnded = try database.prepare("INSERT OR IGNORE INTO ended VALUES (?, ?, ?)")
         putKey = try database.prepare("INSERT OR REPLACE INTO keys VALUES (?, ?)")
         deleteKey = try database.prepare("DELETE FROM keys WHERE key = ?")
         putWorker = try database.prepare("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)")
@@ -203,6 +212,9 @@ package final class Journal {
             } else {
                 try deleteRoom.run(.text(room.id))
             }
+            if let ended = room.ended {
+                try putEnded.run(.text(room.id), .text(ended.outcome), .integer(ended.timeMs))
+            }
         }
         for key in entry.keys {
             if let record = key.record {
@@ -255,5 +267,7 @@ package final class Journal {
         try keep.run(.text(String(lastSeq)))
         let bound = lastSeq > UInt64(retention.events) ? lastSeq - UInt64(retention.events) : 0
         try deleteOld.run(.integer(Int64(bound)), .integer(nowMs - retention.ageMs))
+        let forget = try database.prepare("DELETE FROM ended WHERE timeMs < ?")
+        try forget.run(.integer(nowMs - retention.endedAgeMs))
     }
 }

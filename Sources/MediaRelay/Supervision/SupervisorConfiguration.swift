@@ -51,6 +51,8 @@ package enum SupervisorEvent: Hashable, Sendable {
     case hello(WorkerHello)
     case news(WorkerID, WorkerNews)
     case counters(WorkerID, [WorkerCounter])
+    /// The link broke while the process lives: it may come back by itself, and hears nothing until then.
+    case detached(WorkerID)
     /// The process is gone, and its rooms with it. `cause` is for the log: "killed by signal 11".
     case gone(WorkerID, cause: String)
     /// Something for the log that concerns nobody's room.

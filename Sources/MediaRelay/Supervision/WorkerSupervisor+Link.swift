@@ -65,6 +65,7 @@ extension WorkerSupervisor {
         guard let process = peer.process, processes[process]?.connection == token else { return }
         processes[process]?.connection = nil
         processes[process]?.silentUntil = now + configuration.silenceLimit
+        if let worker = processes[process]?.worker { events.append(.detached(worker)) }
     }
 
     private func receive(_ message: LinkMessage, on token: UInt64, now: Instant) {

@@ -77,6 +77,23 @@ func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.creat
         }
     }
 
+    @Test("an ended room's outcome is known after its record is forgotten, until its age is over") func ended() throws {
+        let journal = try Journal(path: file.path, bootID: "b")
+        var room = JournalRoom(id: "r", record: [1])
+        room.ended = ("node-lost", 1_000)
+        var entry = JournalEntry(turn: 1)
+        entry.rooms = [room]
+        try journal.store([entry])
+        entry.rooms = [JournalRoom(id: "r", record: nil)]
+        try journal.store([entry])
+        let ended = try EndedRooms(path: file.path)
+        let id = try #require(RoomID("r"))
+        #expect(ended.outcome(of: id) == .nodeLost)
+        #expect(ended.outcome(of: try #require(RoomID("other"))) == nil)
+        try journal.truncate(to: JournalRetention(), lastSeq: 1, nowMs: 1_001 + JournalRetention().endedAgeMs)
+        #expect(ended.outcome(of: id) == nil)
+    }
+
     @Test("a worker that is gone is forgotten") func workers() throws {
         let journal = try Journal(path: file.path, bootID: "b")
         let id = WorkerID(index: 1, epoch: 9)
