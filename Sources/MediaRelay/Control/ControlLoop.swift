@@ -163,7 +163,7 @@ package final class ControlLoop: @unchecked Sendable {
                     drainDeadline == nil ? .error : .info, "worker gone",
                     .init("worker", .integer(Int64(worker.index))), .init("cause", .string(cause)))
                 decide(.workerGone(worker), worker: JournalWorker(id: worker, processID: 0))
-            case .note(let text): log.write(.warning, text)
+            case .note(let text): log.write(.info, text)
             }
         }
     }

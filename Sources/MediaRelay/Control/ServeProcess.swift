@@ -32,7 +32,7 @@ package enum ServeProcess {
         do {
             let node = try Node(options: options, log: log)
             try node.start()
-            signals.wait()
+            while signals.wait() == SIGHUP { node.reload() }
             log.write(.info, "stopping")
             node.stop()
             return 0
@@ -55,14 +55,16 @@ final class SignalReceiver {
     init() throws(SystemError) {
         signal(SIGPIPE, SIG_IGN)
         sigemptyset(&set)
-        for number in [SIGTERM, SIGINT] { sigaddset(&set, number) }
+        for number in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&set, number) }
         let result = pthread_sigmask(SIG_BLOCK, &set, nil)
         guard result == 0 else { throw SystemError("block signals", code: result) }
     }
 
-    func wait() {
+    /// Waits for the next signal and says which.
+    func wait() -> Int32 {
         var number: Int32 = 0
         while sigwait(&set, &number) != 0 {}
+        return number
     }
 }
 
@@ -151,6 +153,7 @@ final class Node {
             mediaAddresses: options.media.map(\.address), announcedAddresses: announced,
             mediaPort: options.media[0].port)
         configuration.gather = options.gather
+        configuration.logFormat = options.logFormat
         return configuration
     }
 
@@ -176,6 +179,16 @@ final class Node {
         switch address {
         case "0.0.0.0", "::": LocalAddresses.up().first ?? "127.0.0.1"
         default: address.contains(":") ? "[\(address)]" : address
+        }
+    }
+
+    /// Takes up what can change while running: the certificate and its key.
+    func reload() {
+        do throws(HTTPServerError) {
+            try server.reloadTLS()
+            log.write(.info, "reloaded: certificate")
+        } catch {
+            log.write(.error, "the certificate was not reloaded, the old one stays in use: \(error)")
         }
     }
 

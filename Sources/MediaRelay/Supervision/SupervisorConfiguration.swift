@@ -13,6 +13,8 @@ package struct SupervisorConfiguration: Sendable {
     /// First of 2 × `workerCount` ports; 0: any free ones.
     package var mediaPort: UInt16
     package var gather = WorkerOptions.Gather.auto
+    /// Form of the workers' log lines.
+    package var logFormat = Log.Format.text
     /// Pins worker i to CPU i.
     package var pinsWorkers = false
     /// Where the workers' standard output and error go; they outlive control, so a file or a journal's socket
@@ -40,6 +42,7 @@ package struct SupervisorConfiguration: Sendable {
             index: index, count: workerCount, linkPath: linkPath, mediaAddresses: mediaAddresses,
             announcedAddresses: announcedAddresses, mediaPort: mediaPort)
         options.gather = gather
+        options.logFormat = logFormat
         options.cpu = pinsWorkers ? index : nil
         return options
     }

@@ -1,13 +1,18 @@
 import Glibc
+import RelayCore
 
-/// The worker's few lines for the operator, on standard error, which control chose for it. No secret and no
-/// full address ever comes here. Any thread.
+/// The worker's few lines for the operator, on standard error, which control chose for it, in the form of control's own log. No
+/// secret and no full address ever comes here. Any thread.
 struct WorkerLog: Sendable {
-    let index: Int
+    private let index: Int
+    private let log: Log
+
+    init(index: Int, format: Log.Format) {
+        self.index = index
+        log = Log(level: .info, format: format)
+    }
 
     func line(_ text: String) {
-        let bytes = Array("worker \(index) pid \(getpid()): \(text)\n".utf8)
-        // A log that cannot be written (control's terminal is gone) must not end calls.
-        _ = write(2, bytes, bytes.count)
+        log.write(.info, text, .init("worker", .integer(Int64(index))), .init("pid", .integer(Int64(getpid()))))
     }
 }

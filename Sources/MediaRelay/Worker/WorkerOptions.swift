@@ -21,6 +21,8 @@ package struct WorkerOptions: Hashable, Sendable {
     package var gather: Gather
     /// CPU that the media loop is pinned to; nil: none.
     package var cpu: Int?
+    /// Form of the worker's log lines.
+    package var logFormat = Log.Format.text
 
     package init(
         index: Int, count: Int, linkPath: String, mediaAddresses: [String], announcedAddresses: [String],
@@ -45,7 +47,7 @@ package struct WorkerOptions: Hashable, Sendable {
     package var arguments: [String] {
         var arguments = [
             "--index", "\(index)", "--count", "\(count)", "--link", linkPath, "--port", "\(mediaPort)",
-            "--gather", gather.rawValue,
+            "--gather", gather.rawValue, "--log", logFormat.rawValue,
         ]
         for address in mediaAddresses { arguments += ["--media", address] }
         for address in announcedAddresses { arguments += ["--announce", address] }
@@ -73,6 +75,9 @@ package struct WorkerOptions: Hashable, Sendable {
         case "--media": mediaAddresses.append(value)
         case "--announce": announcedAddresses.append(value)
         case "--cpu": cpu = try Self.number(name, value, 0...1_023)
+        case "--log":
+            guard let format = Log.Format(rawValue: value) else { throw Refusal("--log \(value): not text or json") }
+            logFormat = format
         case "--gather":
             guard let gather = Gather(rawValue: value) else {
                 throw Refusal("--gather \(value): not auto, on or off")

@@ -21,13 +21,13 @@ package enum WorkerProcess {
         do throws(WorkerOptions.Refusal) {
             return run(try WorkerOptions(arguments: arguments)).rawValue
         } catch {
-            WorkerLog(index: -1).line("\(error)")
+            WorkerLog(index: -1, format: .text).line("\(error)")
             return Exit.usage.rawValue
         }
     }
 
     package static func run(_ options: WorkerOptions) -> Exit {
-        let log = WorkerLog(index: options.index)
+        let log = WorkerLog(index: options.index, format: options.logFormat)
         lio_set_thread_name("media-\(options.index)")
         if lio_forbid_dumps() < 0 { log.line("core dumps could not be forbidden") }
         signal(SIGPIPE, SIG_IGN)

@@ -21,8 +21,10 @@ public enum DropReason: Int, CaseIterable, Sendable {
     /// `stun-malformed`, `rtp-unknown-address`, …
     public var name: String {
         var text = ""
+        var isInAcronym = false
         for character in String(describing: self) {
-            if character.isUppercase { text += "-" }
+            if character.isUppercase, !isInAcronym { text += "-" }
+            isInAcronym = character.isUppercase
             text += character.lowercased()
         }
         return text
