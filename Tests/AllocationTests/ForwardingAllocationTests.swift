@@ -55,45 +55,47 @@ import Testing
 
     // An unoptimised build allocates iterators of ranges, which no user's build does.
     #if !DEBUG
-    @Test("forwarding 1,000 audio and video packets of a call allocates nothing") func forwarding() throws {
-        let traffic = try Traffic(packetCount: 1_200)
-        // The first packets may grow what is kept, such as the list of news.
-        _ = traffic.allocations(0..<200)
-        let forwarded = traffic.scene.engine.counters.packetsForwarded
-        let allocations = traffic.allocations(200..<1_200)
-        #expect(traffic.scene.engine.counters.packetsForwarded - forwarded == 1_000)
-        #expect(allocations == 0)
-    }
-
-    @Test("dropping 10,000 datagrams from an address that no check came from allocates nothing") func strangers() throws {
-        let scene = try CallScene()
-        _ = try scene.makePair()
-        scene.run(for: .seconds(1))
-        let stranger = PeerAddress(ipv4: 0x0A00_0042, port: 4_242)
-        let buffer = UnsafeMutablePointer<UInt8>.allocate(capacity: TransmitBatch.slotByteCount)
-        buffer.initialize(repeating: 0, count: TransmitBatch.slotByteCount)
-        defer { buffer.deallocate() }
-        let engine = scene.engine
-        let now = scene.now
-        // Makes the STUN ones a check without FINGERPRINT. Malformed ones are refused by a typed throw, which costs nothing, but
-        // Swift Testing notes every throw in its own memory.
-        for (offset, byte) in zip(2..., [0, 180, 0x21, 0x12, 0xA4, 0x42] as [UInt8]) { buffer[offset] = byte }
-        let before = malloc_count()
-        for number in 0..<10_000 {
-            // RTP, RTCP, DTLS, STUN without sense, and what is nothing at all.
-            switch number % 5 {
-            case 0: (buffer[0], buffer[1]) = (0x80, 96)
-            case 1: (buffer[0], buffer[1]) = (0x81, 201)
-            case 2: buffer[0] = 22
-            case 3: (buffer[0], buffer[1]) = (0, 1)
-            default: buffer[0] = 79
-            }
-            engine.receive(buffer, count: 200, from: stranger, local: 0, now: now)
+        @Test("forwarding 1,000 audio and video packets of a call allocates nothing") func forwarding() throws {
+            let traffic = try Traffic(packetCount: 1_200)
+            // The first packets may grow what is kept, such as the list of news.
+            _ = traffic.allocations(0..<200)
+            let forwarded = traffic.scene.engine.counters.packetsForwarded
+            let allocations = traffic.allocations(200..<1_200)
+            #expect(traffic.scene.engine.counters.packetsForwarded - forwarded == 1_000)
+            #expect(allocations == 0)
         }
-        #expect(malloc_count() - before == 0)
-        #expect(engine.transmit.count == 0)
-        #expect(engine.counters[.rtpUnknownAddress] >= 2_000)
-        #expect(engine.counters[.stunMalformed] >= 2_000)
-    }
+
+        @Test("dropping 10,000 datagrams from an address that no check came from allocates nothing") func strangers()
+            throws
+        {
+            let scene = try CallScene()
+            _ = try scene.makePair()
+            scene.run(for: .seconds(1))
+            let stranger = PeerAddress(ipv4: 0x0A00_0042, port: 4_242)
+            let buffer = UnsafeMutablePointer<UInt8>.allocate(capacity: TransmitBatch.slotByteCount)
+            buffer.initialize(repeating: 0, count: TransmitBatch.slotByteCount)
+            defer { buffer.deallocate() }
+            let engine = scene.engine
+            let now = scene.now
+            // Makes the STUN ones a check without FINGERPRINT. Malformed ones are refused by a typed throw, which costs nothing, but
+            // Swift Testing notes every throw in its own memory.
+            for (offset, byte) in zip(2..., [0, 180, 0x21, 0x12, 0xA4, 0x42] as [UInt8]) { buffer[offset] = byte }
+            let before = malloc_count()
+            for number in 0..<10_000 {
+                // RTP, RTCP, DTLS, STUN without sense, and what is nothing at all.
+                switch number % 5 {
+                case 0: (buffer[0], buffer[1]) = (0x80, 96)
+                case 1: (buffer[0], buffer[1]) = (0x81, 201)
+                case 2: buffer[0] = 22
+                case 3: (buffer[0], buffer[1]) = (0, 1)
+                default: buffer[0] = 79
+                }
+                engine.receive(buffer, count: 200, from: stranger, local: 0, now: now)
+            }
+            #expect(malloc_count() - before == 0)
+            #expect(engine.transmit.count == 0)
+            #expect(engine.counters[.rtpUnknownAddress] >= 2_000)
+            #expect(engine.counters[.stunMalformed] >= 2_000)
+        }
     #endif
 }

@@ -61,7 +61,9 @@ package final class Answers: ReplySink, EventSink, @unchecked Sendable {
 
     func problem(_ id: HTTPRequestID, _ problem: Problem, allow: [String]?) {
         var headers = Self.crossOrigin
-        if problem.status == 405, let allow { headers.append(.init("Allow", (allow + ["OPTIONS"]).joined(separator: ", "))) }
+        if problem.status == 405, let allow {
+            headers.append(.init("Allow", (allow + ["OPTIONS"]).joined(separator: ", ")))
+        }
         if problem.status == 401 { headers.append(.init("WWW-Authenticate", "Bearer")) }
         if let seconds = problem.retryAfterSeconds { headers.append(.init("Retry-After", "\(seconds)")) }
         respond(
@@ -73,13 +75,14 @@ package final class Answers: ReplySink, EventSink, @unchecked Sendable {
 
     func options(_ id: HTTPRequestID, _ route: Route) {
         let methods = (route.methods + ["OPTIONS"]).joined(separator: ", ")
-        var headers = Self.crossOrigin + [
-            .init("Allow", methods), .init("Access-Control-Allow-Methods", methods),
-            .init(
-                "Access-Control-Allow-Headers",
-                "Authorization, Content-Type, If-Match, Idempotency-Key, Last-Event-ID, Accept"),
-            .init("Access-Control-Max-Age", "86400"),
-        ]
+        var headers =
+            Self.crossOrigin + [
+                .init("Allow", methods), .init("Access-Control-Allow-Methods", methods),
+                .init(
+                    "Access-Control-Allow-Headers",
+                    "Authorization, Content-Type, If-Match, Idempotency-Key, Last-Event-ID, Accept"),
+                .init("Access-Control-Max-Age", "86400"),
+            ]
         if case .sessions = route { headers.append(.init("Accept-Post", "application/sdp")) }
         respond(id, HTTPResponse(status: 204, headers: headers))
     }
@@ -144,7 +147,8 @@ package final class Answers: ReplySink, EventSink, @unchecked Sendable {
 
     func stream(_ id: HTTPRequestID, after: UInt64?, room: RoomID?, endsWithRoom: Bool) {
         server?.openStream(
-            id, headers: [.init("Content-Type", "text/event-stream"), .init("X-Accel-Buffering", "no")] + Self.crossOrigin)
+            id,
+            headers: [.init("Content-Type", "text/event-stream"), .init("X-Accel-Buffering", "no")] + Self.crossOrigin)
         let command = JournalCommand.subscribe(
             stream: id.rawValue, after: after, room: room?.text, endsWithRoom: endsWithRoom)
         // A journal that does not keep up loses no event: the client resumes by itself.

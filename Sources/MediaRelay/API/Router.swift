@@ -65,7 +65,8 @@ package final class Router: @unchecked Sendable {
             guard route.methods.contains(request.method) else {
                 throw Problem(
                     status: 405, code: "method-not-allowed",
-                    detail: "\(request.method) is not possible here; possible: \(route.methods.joined(separator: ", ")).")
+                    detail:
+                        "\(request.method) is not possible here; possible: \(route.methods.joined(separator: ", ")).")
             }
             try serve(route, request)
         } catch {
@@ -116,7 +117,8 @@ package final class Router: @unchecked Sendable {
             field.count > 7, field[..<7].elementsEqual("Bearer ".utf8) || field[..<7].elementsEqual("bearer ".utf8)
         else {
             throw Problem(
-                status: 401, code: "not-authenticated", detail: "One Authorization field with a Bearer token is needed.")
+                status: 401, code: "not-authenticated", detail: "One Authorization field with a Bearer token is needed."
+            )
         }
         do throws(TokenRefusal) {
             return try configuration.verifier.verify(Array(field[7...]), nowSeconds: WallClock.nowMs / 1_000)

@@ -60,7 +60,9 @@ enum KeyLoader {
 
     /// Instants mean nothing after a reboot: the journal remembers in which boot it was written.
     static func bootID() -> String {
-        guard let data = FileManager.default.contents(atPath: "/proc/sys/kernel/random/boot_id") else { return "unknown" }
+        guard let data = FileManager.default.contents(atPath: "/proc/sys/kernel/random/boot_id") else {
+            return "unknown"
+        }
         return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 

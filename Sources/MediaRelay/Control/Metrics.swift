@@ -30,7 +30,8 @@ enum Metrics {
             for counter in counters where !names.contains(counter.name) { names.append(counter.name) }
         }
         for name in names.sorted() {
-            let metric = "media_relay_worker_\(name.map { $0.isLetter || $0.isNumber ? $0 : "_" }.reduce("") { $0 + String($1) })"
+            let metric =
+                "media_relay_worker_\(name.map { $0.isLetter || $0.isNumber ? $0 : "_" }.reduce("") { $0 + String($1) })"
             text.family(metric, "untyped", "Of each worker process, since it started.")
             for (worker, counters) in status.workerCounters.sorted(by: { $0.key < $1.key }) {
                 for counter in counters where counter.name == name {

@@ -56,7 +56,8 @@ package struct ServeOptions: Sendable {
         """
 
     private static let names: Set<String> = [
-        "--http", "--admin", "--media", "--announce", "--data", "--key", "--workers", "--demo", "--tls-cert", "--tls-key",
+        "--http", "--admin", "--media", "--announce", "--data", "--key", "--workers", "--demo", "--tls-cert",
+        "--tls-key",
         "--insecure-http", "--log", "--log-level", "--max-token-lifetime", "--requests-per-second", "--gather",
     ]
     private static let switches: Set<String> = ["--demo", "--insecure-http"]
@@ -67,7 +68,9 @@ package struct ServeOptions: Sendable {
         var given: [String: [String]] = [:]
         var rest = arguments[...]
         while let name = rest.popFirst() {
-            guard Self.names.contains(name) else { throw Refusal("\(name): unknown option (see media-relay serve --help)") }
+            guard Self.names.contains(name) else {
+                throw Refusal("\(name): unknown option (see media-relay serve --help)")
+            }
             if Self.switches.contains(name) {
                 given[name, default: []].append("true")
             } else {
@@ -140,7 +143,8 @@ package struct ServeOptions: Sendable {
         }
         if data.isEmpty {
             let home = environment["HOME"] ?? "/var/lib"
-            data = (environment["STATE_DIRECTORY"] ?? environment["XDG_STATE_HOME"] ?? home + "/.local/state")
+            data =
+                (environment["STATE_DIRECTORY"] ?? environment["XDG_STATE_HOME"] ?? home + "/.local/state")
                 + "/media-relay"
         }
     }

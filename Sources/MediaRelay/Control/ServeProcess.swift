@@ -111,12 +111,14 @@ final class Node {
             configuration: ConductorConfiguration(), random: .system,
             restoring: contents.rooms.compactMap { RecordCoding.decode(RoomRecord.self, $0, log: log) },
             idempotency: contents.keys.compactMap { RecordCoding.decode(IdempotencyRecord.self, $0.record, log: log) },
-            nextSeq: contents.lastSeq + 1, isSameBoot: !journal.isFromEarlierBoot, knownEnded: { ended.outcome(of: $0) })
+            nextSeq: contents.lastSeq + 1, isSameBoot: !journal.isFromEarlierBoot, knownEnded: { ended.outcome(of: $0) }
+        )
         control = try ControlLoop(
             conductor: conductor, supervisor: supervisor, poller: poller, journal: journalThread, sink: answers,
             mailbox: mailbox, log: log)
         var api = APIConfiguration(
-            verifier: TokenVerifier(keys: keys.isEmpty ? [key] : keys, maxLifetimeSeconds: options.maxTokenLifetimeSeconds))
+            verifier: TokenVerifier(
+                keys: keys.isEmpty ? [key] : keys, maxLifetimeSeconds: options.maxTokenLifetimeSeconds))
         api.demoKey = options.demo ? key : nil
         api.requestsPerSecond = options.requestsPerSecond
         var http = HTTPConfiguration(
@@ -145,7 +147,9 @@ final class Node {
 
     private static func supervisorConfiguration(_ options: ServeOptions) -> SupervisorConfiguration {
         var announced = options.announce
-        if announced.isEmpty, options.media.contains(where: { PeerAddress(address: $0.address, port: 0)?.isWildcard == true }) {
+        if announced.isEmpty,
+            options.media.contains(where: { PeerAddress(address: $0.address, port: 0)?.isWildcard == true })
+        {
             announced = LocalAddresses.up()
         }
         var configuration = SupervisorConfiguration(

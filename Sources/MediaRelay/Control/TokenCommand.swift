@@ -42,7 +42,8 @@ package enum TokenCommand {
             guard let value = rest.popFirst() else { throw ServeOptions.Refusal("\(name): its value is missing") }
             values[name] = value
         }
-        guard let given = values["--key"] ?? environment["MEDIA_RELAY_KEY"]?.split(separator: " ").first.map(String.init)
+        guard
+            let given = values["--key"] ?? environment["MEDIA_RELAY_KEY"]?.split(separator: " ").first.map(String.init)
         else { throw ServeOptions.Refusal("--key is missing") }
         let key = try KeyLoader.keys([given])[0]
         guard let lifetime = Int64(values["--ttl"] ?? "3600"), lifetime > 0 else {

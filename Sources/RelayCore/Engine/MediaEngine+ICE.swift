@@ -133,7 +133,8 @@ extension MediaEngine {
             transport.pointee.pathCount += 1
         } else {
             chosen = -1
-            for candidate in 0..<Int32(Limits.pathsPerTransport) where candidate != Int32(transport.pointee.selectedPath) {
+            for candidate in 0..<Int32(Limits.pathsPerTransport)
+            where candidate != Int32(transport.pointee.selectedPath) {
                 guard chosen >= 0 else {
                     chosen = candidate
                     continue

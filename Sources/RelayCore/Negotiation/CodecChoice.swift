@@ -56,8 +56,7 @@ private struct AnswerParameters {
 }
 
 /// Nil when `offered` is not `wanted` in the form that we serve.
-private func answerParameters(_ wanted: MediaCodec, _ offered: SessionDescription.Codec) -> AnswerParameters?
-{
+private func answerParameters(_ wanted: MediaCodec, _ offered: SessionDescription.Codec) -> AnswerParameters? {
     guard offered.clockRate == wanted.clockRate, offered.name.lowercased() == wanted.sdpName else {
         return nil
     }

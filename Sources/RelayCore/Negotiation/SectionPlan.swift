@@ -124,8 +124,7 @@ struct SectionPlan {
             // Two that we do not know cannot mislead us across sections; within one they are a fault of the
             // offer.
             let isKnown = kind != nil || inBundle.flatMap { HeaderExtensionKind(uri: $0) } != nil
-            if inSection ?? mapping.uri != mapping.uri || (isKnown && inBundle ?? mapping.uri != mapping.uri)
-            {
+            if inSection ?? mapping.uri != mapping.uri || (isKnown && inBundle ?? mapping.uri != mapping.uri) {
                 throw Problem(
                     status: 400, code: "sdp-extmap-conflict", section: media, index: index,
                     detail: "a=extmap:\(mapping.id) stands for two extensions in one bundle (RFC 8285 §7)")

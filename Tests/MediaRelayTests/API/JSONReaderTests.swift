@@ -32,7 +32,9 @@ import Testing
 
     @Test(
         "what Foundation would let pass is refused",
-        arguments: ["[1,]", "{\"a\":1,}", "\u{FEFF}{}", "[1] x", "'a'", "NaN", "[01]", "[+1]", "[1.]", "[.5]", "[1e]", ""])
+        arguments: [
+            "[1,]", "{\"a\":1,}", "\u{FEFF}{}", "[1] x", "'a'", "NaN", "[01]", "[+1]", "[1.]", "[.5]", "[1e]", "",
+        ])
     func lax(_ text: String) { #expect(read(text) == nil) }
 
     @Test("bytes that are no UTF-8 are refused also in strings") func utf8() {

@@ -43,7 +43,8 @@ import Testing
 
     @Test("only health, readiness, the description and the demo are open") func access() {
         let all: [(String, Route.Access)] = [
-            ("/healthz", .open), ("/readyz", .open), ("/v1/openapi.json", .open), ("/", .open), ("/demo/session", .open),
+            ("/healthz", .open), ("/readyz", .open), ("/v1/openapi.json", .open), ("/", .open),
+            ("/demo/session", .open),
             ("/metrics", .server), ("/v1/node", .server), ("/v1/rooms", .server), ("/v1/events", .server),
             ("/v1/rooms/r/participants/p", .server), ("/v1/rooms/r/sessions", .participant),
             ("/v1/rooms/r/sessions/p", .participant), ("/v1/rooms/r/sessions/p/join", .participant),
@@ -64,7 +65,9 @@ import Testing
 }
 
 @Suite("Room bodies") struct RoomBodyTests {
-    private func specification(_ text: String) throws -> RoomSpecification { try RoomBody.specification(Array(text.utf8)) }
+    private func specification(_ text: String) throws -> RoomSpecification {
+        try RoomBody.specification(Array(text.utf8))
+    }
 
     private func problem(_ text: String) -> Problem? {
         do throws(Problem) {
@@ -83,7 +86,8 @@ import Testing
 
     @Test("every field is read") func fields() throws {
         let room = try specification(
-            #"{"id":"r.1","kind":"group","media":"audio","videoCodec":"H264","maxParticipants":8,"allowParallel":true,"timeouts":{"preparedMs":1000,"emptyMs":2000},"metadata":{"a":[1]}}"#)
+            #"{"id":"r.1","kind":"group","media":"audio","videoCodec":"H264","maxParticipants":8,"allowParallel":true,"timeouts":{"preparedMs":1000,"emptyMs":2000},"metadata":{"a":[1]}}"#
+        )
         #expect(room.id?.text == "r.1" && room.kind == .group && room.media == .audio && room.videoCodec == .h264)
         #expect(room.maxParticipants == 8 && room.allowParallel && room.metadata == #"{"a":[1]}"#)
         #expect(room.timeouts.prepared == .seconds(1) && room.timeouts.empty == .seconds(2))
@@ -94,7 +98,8 @@ import Testing
         arguments: [
             (#"{"id":"a b"}"#, "id"), (#"{"id":7}"#, "id"), (#"{"kind":"pair"}"#, "kind"), (#"{"media":1}"#, "media"),
             (#"{"videoCodec":"H265"}"#, "videoCodec"), (#"{"maxParticipants":3}"#, "maxParticipants"),
-            (#"{"kind":"group","maxParticipants":101}"#, "maxParticipants"), (#"{"allowParallel":"no"}"#, "allowParallel"),
+            (#"{"kind":"group","maxParticipants":101}"#, "maxParticipants"),
+            (#"{"allowParallel":"no"}"#, "allowParallel"),
             (#"{"timeouts":{"preparedMs":99}}"#, "preparedMs"), (#"{"timeouts":{"bogusMs":1000}}"#, "bogusMs"),
             (#"{"bogus":1}"#, "bogus"),
         ])
@@ -120,10 +125,12 @@ import Testing
     }
 
     @Test("a problem document names status, code, detail and further members") func problem() {
-        let problem = Problem(status: 410, code: "ended", detail: "It is over.", members: [.init("outcome", .string("ended"))])
+        let problem = Problem(
+            status: 410, code: "ended", detail: "It is over.", members: [.init("outcome", .string("ended"))])
         #expect(
             String(decoding: JSONText.of(ViewJSON.problem(problem)), as: UTF8.self)
-                == #"{"type":"about:blank","title":"Gone","status":410,"detail":"It is over.","code":"ended","outcome":"ended"}"#)
+                == #"{"type":"about:blank","title":"Gone","status":410,"detail":"It is over.","code":"ended","outcome":"ended"}"#
+        )
     }
 
     @Test("an event is told in the fields of the contract") func event() {
@@ -132,6 +139,7 @@ import Testing
             participantID: ParticipantID("p"), reason: "hangup", data: [.init("n", .integer(1))])
         #expect(
             String(decoding: JSONText.of(ViewJSON.event(event)), as: UTF8.self)
-                == #"{"seq":7,"roomSeq":2,"id":"evt_7","type":"participant.left","time":"1970-01-01T00:00:01.000Z","roomId":"r","uid":"alice","device":"d","participantId":"p","reason":"hangup","data":{"n":1}}"#)
+                == #"{"seq":7,"roomSeq":2,"id":"evt_7","type":"participant.left","time":"1970-01-01T00:00:01.000Z","roomId":"r","uid":"alice","device":"d","participantId":"p","reason":"hangup","data":{"n":1}}"#
+        )
     }
 }

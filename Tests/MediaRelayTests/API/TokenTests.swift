@@ -65,7 +65,8 @@ import Testing
                 uid: "alice", device: "phone", room: room, expirySeconds: 2_000, grants: grants, key: try key()))
         let claims = try verifier([try key()]).verify(Array(token.utf8), nowSeconds: 1_000)
         #expect(
-            claims.principal == .participant(ParticipantIdentity(uid: "alice", device: "phone", room: room, grants: grants)))
+            claims.principal
+                == .participant(ParticipantIdentity(uid: "alice", device: "phone", room: room, grants: grants)))
     }
 
     @Test("the server's token names the key that signed it") func server() throws {
@@ -110,7 +111,8 @@ import Testing
         #expect(refusal(token, [try key()])?.contains("grants.subscribe") == true)
     }
 
-    @Test("an elliptic key signs and verifies, and refuses HS256 with its public key as secret") func elliptic() throws {
+    @Test("an elliptic key signs and verifies, and refuses HS256 with its public key as secret") func elliptic() throws
+    {
         let pem = Array(Self.privatePEM.utf8)
         let key = try SigningKey(id: "e", pem: pem)
         let token = try #require(TokenMint.token(payload(), key: key))

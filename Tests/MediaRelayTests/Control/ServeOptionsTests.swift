@@ -4,7 +4,9 @@ import Testing
 @testable import MediaRelay
 
 @Suite("Serve options") struct ServeOptionsTests {
-    private func options(_ arguments: [String], _ environment: [String: String] = ["HOME": "/home/u"]) throws -> ServeOptions {
+    private func options(_ arguments: [String], _ environment: [String: String] = ["HOME": "/home/u"]) throws
+        -> ServeOptions
+    {
         try ServeOptions(arguments: arguments, environment: environment, processors: 4)
     }
 
@@ -17,7 +19,8 @@ import Testing
         }
     }
 
-    @Test("without flags: loopback HTTP, media on all addresses, state folder, a core left free") func defaults() throws {
+    @Test("without flags: loopback HTTP, media on all addresses, state folder, a core left free") func defaults() throws
+    {
         let options = try options([])
         #expect(options.http == [.init(address: "127.0.0.1", port: 8_080)])
         #expect(options.admin == .init(address: "127.0.0.1", port: 8_081))
@@ -89,8 +92,11 @@ import Testing
     @Test("the token command takes the key from the environment and makes server tokens") func serverToken() throws {
         let environment = ["MEDIA_RELAY_KEY": "k1:0123456789abcdef0123456789abcdef"]
         let token = try TokenCommand.token(["--server"], environment)
-        let verifier = TokenVerifier(keys: try KeyLoader.keys([environment["MEDIA_RELAY_KEY"] ?? ""]), maxLifetimeSeconds: 43_200)
-        #expect(try verifier.verify(Array(token.utf8), nowSeconds: WallClock.nowMs / 1_000).principal == .server(keyID: "k1"))
+        let verifier = TokenVerifier(
+            keys: try KeyLoader.keys([environment["MEDIA_RELAY_KEY"] ?? ""]), maxLifetimeSeconds: 43_200)
+        #expect(
+            try verifier.verify(Array(token.utf8), nowSeconds: WallClock.nowMs / 1_000).principal
+                == .server(keyID: "k1"))
     }
 
     @Test("a short secret is refused without showing it") func shortSecret() {

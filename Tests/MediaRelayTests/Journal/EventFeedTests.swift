@@ -9,7 +9,9 @@ final class RecordingSink: EventSink {
     var written: [UInt64: [String]] = [:]
     var closed: [UInt64] = []
     var answers: [UInt64: String] = [:]
-    func write(_ stream: UInt64, _ bytes: [UInt8]) { written[stream, default: []].append(String(decoding: bytes, as: UTF8.self)) }
+    func write(_ stream: UInt64, _ bytes: [UInt8]) {
+        written[stream, default: []].append(String(decoding: bytes, as: UTF8.self))
+    }
     func close(_ stream: UInt64) { closed.append(stream) }
     func answer(_ request: UInt64, _ json: [UInt8]) { answers[request] = String(decoding: json, as: UTF8.self) }
 
@@ -166,20 +168,25 @@ final class RecordingSink: EventSink {
 
     @Test("a page is answered at once when there is something") func page() throws {
         try commit((1...5).map { journalEvent($0) })
-        try feed.page(EventPageRequest(request: 9, after: 1, room: nil, limit: 2, until: start + .seconds(30)), now: start)
+        try feed.page(
+            EventPageRequest(request: 9, after: 1, room: nil, limit: 2, until: start + .seconds(30)), now: start)
         #expect(sink.answers[9] == "{\"events\":[{\"seq\":2},{\"seq\":3}],\"next\":3}")
     }
 
     @Test("a long poll waits for the next event") func longPoll() throws {
-        try feed.page(EventPageRequest(request: 9, after: 0, room: nil, limit: 10, until: start + .seconds(30)), now: start)
+        try feed.page(
+            EventPageRequest(request: 9, after: 0, room: nil, limit: 10, until: start + .seconds(30)), now: start)
         #expect(sink.answers[9] == nil)
         #expect(feed.deadline == start + .seconds(30))
         try commit([journalEvent(1)])
         #expect(sink.answers[9] == "{\"events\":[{\"seq\":1}],\"next\":1}")
     }
 
-    @Test("a long poll that nothing happens for is answered empty at its end, with its own cursor") func emptyPoll() throws {
-        try feed.page(EventPageRequest(request: 9, after: 4, room: nil, limit: 10, until: start + .seconds(30)), now: start)
+    @Test("a long poll that nothing happens for is answered empty at its end, with its own cursor") func emptyPoll()
+        throws
+    {
+        try feed.page(
+            EventPageRequest(request: 9, after: 4, room: nil, limit: 10, until: start + .seconds(30)), now: start)
         try feed.advance(to: start + .milliseconds(29_999))
         #expect(sink.answers[9] == nil)
         try feed.advance(to: start + .seconds(30))

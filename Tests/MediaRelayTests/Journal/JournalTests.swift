@@ -12,7 +12,9 @@ final class JournalFile {
     deinit { for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + suffix) } }
 }
 
-func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.created", timeMs: Int64 = 1_000) -> JournalEvent {
+func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.created", timeMs: Int64 = 1_000)
+    -> JournalEvent
+{
     JournalEvent(seq: seq, room: room, timeMs: timeMs, type: type, json: Array("{\"seq\":\(seq)}".utf8))
 }
 
@@ -115,7 +117,8 @@ func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.creat
         #expect(try journal.events(after: 0, room: "none", limit: 5).isEmpty)
     }
 
-    @Test("retention by count and by age deletes the oldest, and numbers are never used again") func retention() throws {
+    @Test("retention by count and by age deletes the oldest, and numbers are never used again") func retention() throws
+    {
         let journal = try Journal(path: file.path, bootID: "b")
         try journal.store([entry(1, (1...10).map { journalEvent(UInt64($0), timeMs: Int64($0) * 100) })])
         var retention = JournalRetention()

@@ -19,8 +19,7 @@ struct RTXPacketTests {
         return RTXPacket.originalSequenceNumber(
             bytes.span, payloadOffset: header.headerByteCount, payloadEnd: end)
     }
-    static func restore(_ bytes: [UInt8], payloadType: UInt8, ssrc: UInt32, capacity: Int = 1_500) -> [UInt8]?
-    {
+    static func restore(_ bytes: [UInt8], payloadType: UInt8, ssrc: UInt32, capacity: Int = 1_500) -> [UInt8]? {
         guard let header = RTPHeaderTests.header(bytes), let end = payloadEnd(bytes, header) else {
             return nil
         }

@@ -14,8 +14,7 @@ struct ReceptionStatisticsTests {
         }
     }
 
-    static func report(_ statistics: inout ReceptionStatistics, ssrc: UInt32, at time: Int64) -> ReportBlock?
-    {
+    static func report(_ statistics: inout ReceptionStatistics, ssrc: UInt32, at time: Int64) -> ReportBlock? {
         statistics.makeReportBlock(ssrc: ssrc, now: at(time))
     }
 
