@@ -17,7 +17,10 @@ extension MediaEngine {
         let packet = UnsafeBufferPointer(start: bytes, count: count).span
         guard readElements(header, packet) else { return counters.drop(.rtpMalformed) }
         if track.pointee.transportCCID != 0 {
-            recordTransportCC(track.pointee.transportCCID, packet, transportIndex, now: now)
+            let interval =
+                track.pointee.kind == .video ? Limits.transportFeedbackInterval : Limits.audioFeedbackInterval
+            recordTransportCC(
+                track.pointee.transportCCID, packet, transportIndex, feedbackBy: now + interval, now: now)
         }
         transport.pointee.statistics.packetsReceived &+= 1
         transport.pointee.statistics.bytesReceived &+= UInt64(truncatingIfNeeded: count)
@@ -230,7 +233,7 @@ extension MediaEngine {
     }
 
     @inline(__always) private func recordTransportCC(
-        _ id: UInt8, _ packet: Span<UInt8>, _ transportIndex: Int32, now: Instant
+        _ id: UInt8, _ packet: Span<UInt8>, _ transportIndex: Int32, feedbackBy due: Instant, now: Instant
     ) {
         var i = 0
         while i < elementCount {
@@ -240,9 +243,9 @@ extension MediaEngine {
                 let sequence = UInt16(packet[at]) &<< 8 | UInt16(packet[at &+ 1])
                 let transport = transports + Int(transportIndex)
                 transport.pointee.transportFeedback?.record(sequence, arrival: now)
-                if transport.pointee.nextTransportFeedback == .distantFuture {
-                    transport.pointee.nextTransportFeedback = now + Limits.transportFeedbackInterval
-                    timers.setIfEarlier(transportIndex, to: transport.pointee.nextTransportFeedback)
+                if due < transport.pointee.nextTransportFeedback {
+                    transport.pointee.nextTransportFeedback = due
+                    timers.setIfEarlier(transportIndex, to: due)
                 }
                 return
             }

@@ -44,6 +44,8 @@ public enum Limits {
     static let reportInterval = Interval.seconds(1)
     /// transport-cc feedback (EXPERIMENTS.md B: accepted by all clients that negotiate it).
     static let transportFeedbackInterval = Interval.milliseconds(50)
+    /// The same while only audio comes: there is no rate to steer, and feedback for two packets costs as much as for twenty.
+    static let audioFeedbackInterval = Interval.milliseconds(200)
     static let statisticsInterval = Interval.seconds(2)
     /// After an ICE restart the old credentials are good from the selected address for this long at most (T20).
     static let oldCredentialsLifetime = Interval.seconds(30)
