@@ -5,13 +5,16 @@ import RTPCore
 
 extension Conductor {
     func prepare(
-        in roomID: RoomID, state: PrepareState?, offer: [UInt8], for principal: Principal
+        in roomID: RoomID, state: PrepareState?, offer: [UInt8], joinOnAnswer: Bool, for principal: Principal
     ) throws(Problem) -> ControlReply {
         guard case .participant(let identity) = principal else {
             throw Problem(
                 status: 403, code: "forbidden", detail: "a session is prepared with a participant's token")
         }
         let room = try liveRoom(roomID, for: principal)
+        guard !joinOnAnswer else {
+            throw Problem(status: 400, code: "invalid-field", detail: "join=on-answer is for a ring's caller only")
+        }
         let predecessor = room.record.participants.first {
             $0.uid == identity.uid && $0.device == identity.device
         }

@@ -58,6 +58,10 @@ extension Conductor {
         }
     }
 
+    func noRing(_ room: ConductedRoom) -> Problem {
+        Problem(status: 409, code: "no-ring", detail: "room \(room.record.id) has no ring")
+    }
+
     func draining() -> Problem {
         Problem(
             status: 503, code: "draining", detail: "this node takes nobody new: it is being shut down",

@@ -56,6 +56,7 @@ extension Conductor {
         func refuse(_ detail: String) -> Problem {
             Problem(status: 422, code: "invalid-room", detail: detail)
         }
+        guard specification.ring == nil else { throw refuse("this version does not ring") }
         let limit = configuration.participantsPerRoom
         guard (1...limit).contains(specification.maxParticipants) else {
             throw refuse("maxParticipants \(specification.maxParticipants) is not in 1…\(limit)")

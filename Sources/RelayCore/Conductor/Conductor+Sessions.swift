@@ -47,6 +47,16 @@ extension Conductor {
         return .done
     }
 
+    /// Everything that the user has ends, in the order of the rooms.
+    func logOut(_ uid: String, for principal: Principal) throws(Problem) -> ControlReply {
+        _ = try requireServer(principal)
+        for handle in sessions[uid] ?? [] {
+            guard let room = roomsByParticipant[handle] else { continue }
+            apply(.leaveRequested, to: handle, in: room, at: now, transportIsGone: false)
+        }
+        return .done
+    }
+
     // MARK: One joined session a user
 
     struct Rival {

@@ -114,8 +114,8 @@ public final class Conductor {
                 try look(at: room, for: principal)
             case .deleteRoom(let room, let reason):
                 try delete(room, reason: reason, for: principal)
-            case .prepare(let room, let state, let offer):
-                try prepare(in: room, state: state, offer: offer, for: principal)
+            case .prepare(let room, let state, let offer, let joinOnAnswer):
+                try prepare(in: room, state: state, offer: offer, joinOnAnswer: joinOnAnswer, for: principal)
             case .join(let room, let participant, let endOthers, let takeover):
                 try join(participant, in: room, endOthers: endOthers, takeover: takeover, for: principal)
             case .leave(let room, let participant):
@@ -124,6 +124,10 @@ public final class Conductor {
                 try kick(participant, in: room, for: principal)
             case .trickle(let room, let participant, let ifMatch, let fragment):
                 try trickle(participant, in: room, ifMatch: ifMatch, fragment: fragment, for: principal)
+            case .ringing(let room), .answer(let room), .end(let room, _, _, _), .pushed(let room, _, _):
+                throw noRing(try self.room(room, for: principal))
+            case .logout(let uid):
+                try logOut(uid, for: principal)
             }
         } catch {
             return .problem(error)

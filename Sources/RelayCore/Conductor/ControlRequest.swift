@@ -55,6 +55,13 @@ public struct RoomTimeouts: Hashable, Sendable, Codable {
     public var empty: Interval = .seconds(60)
     /// Nil: off.
     public var maxDuration: Interval?
+    /// From the claim until caller and claimer are joined; 20 s.
+    public var joinAfterClaim: Interval {
+        get { otherJoinAfterClaim ?? .seconds(20) }
+        set { otherJoinAfterClaim = newValue == .seconds(20) ? nil : newValue }
+    }
+    /// Nil is the default, so that records from before the ring are read as well.
+    private var otherJoinAfterClaim: Interval?
     public init() {}
 }
 
@@ -68,6 +75,14 @@ public struct RoomSpecification: Hashable, Sendable, Codable {
     public var maxParticipants: Int
     public var allowParallel: Bool
     public var timeouts: RoomTimeouts
+    /// Nil: a room without ring.
+    public var ring: RingSpecification?
+    public var ifBusy: BusyPolicy {
+        get { otherIfBusy ?? .ring }
+        set { otherIfBusy = newValue == .ring ? nil : newValue }
+    }
+    /// Nil is the default, so that records from before the ring are read as well.
+    private var otherIfBusy: BusyPolicy?
     /// The caller's own JSON text, given back unread; at most 4 KiB.
     public var metadata: String?
     public init(id: RoomID?, kind: RoomKind, media: RoomMedia) {
@@ -78,6 +93,8 @@ public struct RoomSpecification: Hashable, Sendable, Codable {
         maxParticipants = kind == .peer ? 2 : 32
         allowParallel = false
         timeouts = RoomTimeouts()
+        ring = nil
+        otherIfBusy = nil
         metadata = nil
     }
 }
@@ -89,13 +106,25 @@ public enum ControlRequest: Hashable, Sendable {
     case listRooms(status: RoomStatus?, uid: String?, cursor: String?, limit: Int)
     case room(RoomID)
     case deleteRoom(RoomID, reason: String?)
-    /// `state` nil: the default for the room (joined, where there is no ring).
-    case prepare(RoomID, state: PrepareState?, offer: [UInt8])
+    /// `state` nil: the default for the room (joined, where there is no ring; 400 where there is one).
+    /// `joinOnAnswer`: of a ring's caller only (others: 400); it joins in the turn that decides the claim.
+    case prepare(RoomID, state: PrepareState?, offer: [UInt8], joinOnAnswer: Bool = false)
     case join(RoomID, ParticipantID, endOthers: Bool, takeover: Bool)
     case leave(RoomID, ParticipantID)
     case kick(RoomID, ParticipantID)
     /// RFC 9725 §4.3.3: `ifMatch` is the header's value (`*` restarts), nil when absent (428).
     case trickle(RoomID, ParticipantID, ifMatch: String?, fragment: [UInt8])
+    /// A callee's device rings. Answered by `.room`.
+    case ringing(RoomID)
+    /// A callee's user answered on this device. Answered by `.room`.
+    case answer(RoomID)
+    /// `uid`: for whom the server speaks (it must say it); ignored with a participant's token. Answered by
+    /// `.room`, which tells the outcome, whether or not the room had ended before.
+    case end(RoomID, EndStatus, uid: String?, scope: EndScope)
+    /// The server sent the push for a callee's device. Answered by `.done`.
+    case pushed(RoomID, uid: String, device: String)
+    /// The server ends everything that the user has: cancels, declines or leaves. Answered by `.done`.
+    case logout(uid: String)
 }
 
 public enum ControlReply: Hashable, Sendable {
@@ -116,12 +145,12 @@ public enum ControlReply: Hashable, Sendable {
     case problem(Problem)
 }
 
-/// Status of a room: `initiated` until someone has joined, `ongoing`, then `ended` with exactly one outcome.
+/// Status of a room: `initiated` until someone has joined (with a ring: answered), `ongoing`, then `ended` with exactly one outcome.
 public enum RoomStatus: String, Sendable, Codable { case initiated, ongoing, ended }
 
-/// How a room ended (CALLS.md). The ring's outcomes arrive with the ring.
+/// How a room, or one callee's ring, ended (CALLS.md).
 public enum RoomOutcome: String, Sendable, Codable, CaseIterable {
-    case ended, expired, lost, drained
+    case ended, rejected, busy, cancelled, unanswered, unreachable, failed, expired, lost, drained
     case nodeLost = "node-lost"
 }
 
@@ -178,11 +207,13 @@ public struct RoomView: Hashable, Sendable {
     public var outcome: RoomOutcome?
     public var reason: String?
     public var createdAtMs: Int64
-    /// First moment with a joined participant.
+    /// When it became `ongoing`: the first joined participant, or the claim of a ring.
     public var startedAtMs: Int64?
     public var endedAtMs: Int64?
     /// Everybody who is in (not `left`), in the order they came.
     public var participants: [ParticipantView]
+    /// Nil for a room without ring.
+    public var ring: RingView?
     public var seq: UInt64
     public init(id: RoomID, specification: RoomSpecification, status: RoomStatus, createdAtMs: Int64, seq: UInt64) {
         self.id = id
@@ -195,5 +226,6 @@ public struct RoomView: Hashable, Sendable {
         startedAtMs = nil
         endedAtMs = nil
         participants = []
+        ring = nil
     }
 }
