@@ -135,7 +135,7 @@ def aiortc_call():
         return asyncio.run(call(relay))
 
 
-async def mixed_call(relay):
+async def mixed_call(relay, address):
     from wrtc_client import WrtcClient
 
     room = relay.create_room(kind="peer", media="video")
@@ -143,6 +143,9 @@ async def mixed_call(relay):
     await asyncio.gather(alice.prepare(), bob.prepare())
     for client in (alice, bob):
         relay.await_event("participant.prepared", room, 2, uid=client.uid)
+    for sdp in (alice.pc.remoteDescription.sdp, bob.pc.remote_description.sdp):
+        named = {line.split()[4] for line in sdp.splitlines() if line.startswith("a=candidate:")}
+        check(named == {address}, f"an answer names {named}, the relay listens on {address} alone")
     await alice.ask("POST", alice.location + "/join")
     await bob.join()
     await asyncio.sleep(TALK)
@@ -163,4 +166,10 @@ async def mixed_call(relay):
 def aiortc_wrtc():
     """Different payload types and extension ids on both sides (Opus is 96 here and 111 there), different SRTP profiles."""
     with Relay(media="10.99.0.1:40000") as relay:
-        return asyncio.run(mixed_call(relay))
+        return asyncio.run(mixed_call(relay, "10.99.0.1"))
+
+
+def ipv6_call():
+    """Media over IPv6 alone: the relay listens on no IPv4 address, and its answers name none."""
+    with Relay(media="[fd00::1]:40000") as relay:
+        return asyncio.run(mixed_call(relay, "fd00::1"))

@@ -1,13 +1,17 @@
 """Calls between browsers on the demo page, and between a browser and wrtc."""
 import asyncio
+import contextlib
 import os
 import pathlib
 import time
 
 from browser import Page, Reports, chromium, firefox, open_tab
+from loss_proxy import LossGate
 from relay import ROOT, Relay, check, check_end, check_order
 
 SECONDS = 10
+# The calls with loss: so long with it, from the first check on, then so long without, to compare with.
+LOSSY_SECONDS, CLEAN_SECONDS = 10, 4
 
 
 def check_report(report, seconds, name, frames=100, lost=0):
@@ -19,7 +23,7 @@ def check_report(report, seconds, name, frames=100, lost=0):
     check(figures["audioPacketsReceived"] > seconds * 50 * 0.8, f"{name} received too little audio: {figures}")
     check(figures["totalAudioEnergy"] > 0, f"{name} heard silence: {figures}")
     packets_lost = figures["audioPacketsLost"] + figures["videoPacketsLost"]
-    check(packets_lost <= lost, f"{name} lost {packets_lost} packets: {figures}")
+    check(lost is None or packets_lost <= lost, f"{name} lost {packets_lost} packets: {figures}")
     if figures["srtpCipher"] is not None:  # Firefox does not say.
         check("AEAD_AES_128_GCM" in figures["srtpCipher"], f"{name}: SRTP profile {figures['srtpCipher']}")
     before = report["beforeJoin"]
@@ -147,6 +151,86 @@ def chromium_firefox():
         check_report(second, SECONDS, "Grace")
         check_ends(relay, first["room"], first, second)
         return summary([first, second])
+
+
+def grown(samples, name):
+    return samples[-1][name] - samples[0][name]
+
+
+def check_quality(report, name):
+    """The picture at loss beside that of the same call without, pause by pause; the sound. Returns a line of figures."""
+    samples = report["samples"]
+    start = samples[0]["atMs"]
+    lossy = [one for one in samples if one["atMs"] <= start + LOSSY_SECONDS * 1000]
+    clean = [one for one in samples if one["atMs"] >= start + (LOSSY_SECONDS + 1) * 1000]
+    check(len(lossy) > 20 and len(clean) > 5, f"{name} took {len(lossy)} and {len(clean)} samples")
+    rates = [grown(part, "framesDecoded") / grown(part, "atMs") * 1000 for part in (lossy, clean)]
+    # Pauses as the samples show them, 200 ms apart; the wait for the first picture counts as one.
+    longest, last = 0, samples[0]
+    for one in samples:
+        longest = max(longest, one["atMs"] - last["atMs"])
+        if one["framesDecoded"] > last["framesDecoded"]:
+            last = one
+    # A freeze is added to the total when it is over: two in one interval count as one, which errs to the strict side.
+    durations = [one["totalFreezesDuration"] for one in samples]
+    freeze = max((after - before for before, after in zip(durations, durations[1:]) if None not in (before, after)),
+                 default=None)
+    audio = grown(lossy, "audioPacketsReceived") / grown(lossy, "atMs") * 1000
+    concealed = grown(lossy, "concealedSamples") / max(1, grown(lossy, "samplesReceived"))
+    figures = report["figures"]
+    line = (
+        f"{name}: {grown(lossy, 'framesDecoded')} frames, {rates[0]:.1f} a second at loss, {rates[1]:.1f} without, "
+        f"longest pause {longest} ms, {figures['freezeCount']} freezes, the longest "
+        f"{'not told' if freeze is None else f'{freeze * 1000:.0f} ms'}, {audio:.0f} audio packets a second, "
+        f"{concealed:.1%} concealed, {figures['nackSent']} NACKs, {figures['pliSent']} PLIs, "
+        f"{figures['videoPacketsLost']} video packets lost on the way")
+    print(line, flush=True)
+    check(rates[1] > 10, f"too few frames even without loss: {line}")
+    check(rates[0] > 0.8 * rates[1], f"fewer frames at loss: {line}")
+    check(longest <= 1000, f"the picture stood for more than a second: {line}")
+    check(freeze is None or freeze <= 1, f"the picture froze for more than a second: {line}")
+    check(audio > 50 * 0.8, f"too little sound: {line}")
+    return line
+
+
+def lossy_call(other):
+    """A call on the page at 5 % loss on all four ways: the relay announces the address of a gate that loses datagrams."""
+    with Relay(media="10.99.0.1:40000", announce=["10.99.0.9"]) as relay:
+        reports = Reports()
+        gate = LossGate(("10.99.0.9", 40000), ("10.99.0.1", 40000), 0.05, seed=5)
+        seconds = LOSSY_SECONDS + CLEAN_SECONDS + 1
+        addresses = [
+            reports.page(relay, "try", "Ada", seconds, leave=True), reports.page(relay, "try", "Grace", seconds)]
+        with contextlib.ExitStack() as browsers:
+            browsers.enter_context(other(addresses[0]))
+            if other is chromium:
+                open_tab(addresses[1])
+            else:
+                browsers.enter_context(chromium(addresses[1]))
+            for name in ("Ada", "Grace"):
+                relay.await_event("participant.joined", None, 60, uid=name)
+            time.sleep(LOSSY_SECONDS + 0.5)
+            gate.is_lossy = False
+            first, second = reports.wait(["Ada", "Grace"], 60)
+        reports.stop()
+        gate.stop()
+        flows = gate.busiest(2)
+        lost = [flow.lost[way] for flow in flows for way in ("up", "down")]
+        print(f"lost {lost}, passed {[flow.passed for flow in gate.flows.values()]}", flush=True)
+        lines = [check_quality(first, "Ada"), check_quality(second, "Grace")]
+        check(len(flows) == 2 and min(lost) > 30, f"so few datagrams were lost that the test is too easy: {lost}")
+        for report in (first, second):
+            check_report(report, seconds, report["name"], lost=None)
+        check_ends(relay, first["room"], first, second)
+        return f"{sum(lost)} datagrams lost; " + "; ".join(lines)
+
+
+def chromium_chromium_loss():
+    return lossy_call(chromium)
+
+
+def chromium_firefox_loss():
+    return lossy_call(firefox)
 
 
 async def browser_and_wrtc(relay, reports):

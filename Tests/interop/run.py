@@ -37,6 +37,7 @@ TESTS = [
     Test("wrtc_call", "wrtc_call_loss", seconds=90),
     Test("aiortc_call", "aiortc_call", network="veth"),
     Test("aiortc_call", "aiortc_wrtc", network="veth"),
+    Test("aiortc_call", "ipv6_call", network="veth"),
     Test("libdatachannel_call", "libdatachannel_call"),
     Test("wrtc_call", "hostile_datagrams"),
     Test("wrtc_call", "control_kill"),
@@ -46,11 +47,16 @@ TESTS = [
     Test("browser_call", "chromium_keyboard", seconds=120),
     Test("browser_call", "chromium_firefox", network="veth", seconds=200),
     Test("browser_call", "chromium_wrtc", seconds=150),
+    Test("browser_call", "chromium_chromium_loss", network="veth", seconds=150),
+    Test("browser_call", "chromium_firefox_loss", network="veth", seconds=200),
 ]
 
 
 def set_up_network(kind):
-    """Inside the new namespace: loopback, and for `veth` 10.99.0.1 with a default route."""
+    """Inside the new namespace: loopback, and for `veth` 10.99.0.1 and fd00::1 with default routes.
+
+    10.99.0.9 is for what stands between clients and the relay. It is on loopback so that clients do not take it for theirs.
+    """
     def ip(*arguments):
         subprocess.run(["ip", *arguments], check=True)
 
@@ -58,9 +64,13 @@ def set_up_network(kind):
     if kind == "veth":
         ip("link", "add", "v0", "type", "veth", "peer", "name", "v1")
         ip("addr", "add", "10.99.0.1/24", "dev", "v0")
+        # Without nodad an IPv6 address is not usable for its first second.
+        ip("-6", "addr", "add", "fd00::1/64", "dev", "v0", "nodad")
+        ip("addr", "add", "10.99.0.9/32", "dev", "lo")
         ip("link", "set", "v0", "up")
         ip("link", "set", "v1", "up")
         ip("route", "add", "default", "via", "10.99.0.2", "dev", "v0")
+        ip("-6", "route", "add", "default", "via", "fd00::2", "dev", "v0")
 
 
 def run_inside(name):

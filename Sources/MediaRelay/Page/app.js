@@ -90,7 +90,7 @@ async function prepare(room, name) {
   const current = {
     name, started: performance.now(), states: [], people: new Map(), own: null, closed: null, ended: false,
     abort: new AbortController(), connection: null, stream: null, token: "", room: "", location: "",
-    joining: false, timings: {}, beforeJoin: null, figures: null, problems: [],
+    joining: false, timings: {}, beforeJoin: null, figures: null, problems: [], samples: [],
   };
   call = current;
   setPhase("preparing");
@@ -375,6 +375,7 @@ async function totals(current) {
   if (!current.connection || current.connection.signalingState === "closed") return null;
   const found = {
     framesDecoded: 0, framesPerSecond: 0, frameWidth: 0, frameHeight: 0, freezeCount: 0, framesSent: 0,
+    totalFreezesDuration: null,
     audioPacketsReceived: 0, videoPacketsReceived: 0, audioPacketsLost: 0, videoPacketsLost: 0,
     bytesReceived: 0, bytesSent: 0, totalAudioEnergy: 0, samplesReceived: 0, concealedSamples: 0, roundTripMs: null,
     remoteFractionLost: null, srtpCipher: null, sentWidth: 0, sentHeight: 0, sentFramesPerSecond: 0, keyFramesDecoded: 0,
@@ -425,6 +426,7 @@ function addInbound(found, item) {
     found.framesDecoded += item.framesDecoded ?? 0;
     found.keyFramesDecoded += item.keyFramesDecoded ?? 0;
     found.freezeCount += item.freezeCount ?? 0;
+    found.totalFreezesDuration = item.totalFreezesDuration ?? found.totalFreezesDuration;
     found.pliSent += item.pliCount ?? 0;
     found.framesPerSecond = item.framesPerSecond ?? found.framesPerSecond;
     found.frameWidth = item.frameWidth ?? found.frameWidth;
@@ -585,6 +587,22 @@ async function until(condition, seconds, what) {
   }
 }
 
+/** Talks for so many seconds; notes five times a second what has come until then, so that a report shows pauses. */
+async function sample(current, seconds) {
+  const end = performance.now() + seconds * 1000;
+  while (performance.now() < end && !current.ended) {
+    const now = await totals(current).catch(() => null);
+    if (now) {
+      const { framesDecoded, audioPacketsReceived, freezeCount, totalFreezesDuration, samplesReceived, concealedSamples } = now;
+      current.samples.push({
+        atMs: since(current), framesDecoded, audioPacketsReceived, freezeCount, totalFreezesDuration, samplesReceived,
+        concealedSamples,
+      });
+    }
+    await sleep(200);
+  }
+}
+
 async function runAutomatically() {
   const seconds = Number(parameters.get("secs") ?? 10);
   let error = null;
@@ -594,7 +612,7 @@ async function runAutomatically() {
     await until(() => ["prepared", "joined"].includes(otherPerson()?.state), 60, "the other");
     await join();
     await until(() => ownState() === "joined" && otherPerson()?.state === "joined", 20, "both joined");
-    await sleep(seconds * 1000);
+    await sample(call, seconds);
     if (parameters.get("leave") === "1") hangUp();
     await until(() => call.ended, seconds + 30, "the end");
   } catch (failure) {
@@ -605,7 +623,8 @@ async function runAutomatically() {
   const body = JSON.stringify({
     name: parameters.get("name"), error, room: call?.room, device, states: call?.states ?? [], end: call?.end ?? null,
     timings: call?.timings ?? {}, beforeJoin: call?.beforeJoin ?? null, figures: call?.figures ?? null,
-    problems: call?.problems ?? [], shown: { headline: $("headline").textContent, subline: $("subline").textContent },
+    problems: call?.problems ?? [], samples: call?.samples ?? [],
+    shown: { headline: $("headline").textContent, subline: $("subline").textContent },
   });
   const address = parameters.get("report");
   if (address) await fetch(address, { method: "POST", mode: "no-cors", headers: { "Content-Type": "text/plain" }, body });
