@@ -44,8 +44,10 @@ unit_mode() {
   fi
   echo "== unit tests, $mode: built after $((SECONDS - started)) s, running"
   local code=0
-  logged "$log" "$swift" test "${options[@]}" --skip-build || code=$?
-  if ! scripts/summarize-tests.py --mode "$mode" --exit-code "$code" "$log" | tee "$logs/unit-$mode.txt"; then failed=1; fi
+  rm -f "$logs/unit-$mode-swift-testing.xml"
+  logged "$log" "$swift" test "${options[@]}" --skip-build --xunit-output "$logs/unit-$mode.xml" || code=$?
+  if ! scripts/summarize-tests.py --mode "$mode" --exit-code "$code" --log "$log" "$logs/unit-$mode-swift-testing.xml" |
+    tee "$logs/unit-$mode.txt"; then failed=1; fi
   while IFS= read -r line; do summary+=("$line"); done < <(grep -E '[0-9]+ passed, [0-9]+ failed' "$logs/unit-$mode.txt")
 }
 
