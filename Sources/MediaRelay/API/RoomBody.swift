@@ -24,6 +24,8 @@ enum RoomBody {
                 specification.maxParticipants = Int(try integer(field, bound))
             case "allowParallel": specification.allowParallel = try flag(field)
             case "timeouts": specification.timeouts = try timeouts(field.value)
+            case "ring": specification.ring = try RingBody.specification(field.value)
+            case "ifBusy": specification.ifBusy = try word(value, "ifBusy", default: BusyPolicy.ring)
             case "metadata":
                 let text = JSONText.of(field.value)
                 guard text.count <= ConductorConfiguration.metadataByteLimit else {
@@ -96,6 +98,7 @@ enum RoomBody {
             case "connectingMs": timeouts.connecting = time
             case "emptyMs": timeouts.empty = time
             case "maxDurationMs": timeouts.maxDuration = time
+            case "joinAfterClaimMs": timeouts.joinAfterClaim = time
             default: throw invalid("timeouts.\(field.name)", "is not a timeout of a room")
             }
         }

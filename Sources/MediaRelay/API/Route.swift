@@ -12,6 +12,8 @@ enum Route: Equatable {
     case session(RoomID, ParticipantID)
     case join(RoomID, ParticipantID)
     case participant(RoomID, ParticipantID)
+    case ringing(RoomID), answer(RoomID), end(RoomID), pushed(RoomID)
+    case userSessions(String)
     case roomEvents(RoomID)
     case events
 
@@ -25,6 +27,9 @@ enum Route: Equatable {
         case 1: self.init(single: path[0])
         case 2 where path[0] == "v1": self.init(collection: path[1])
         case 2 where path == ["demo", "session"]: self = .demoSession
+        case 4 where path[0] == "v1" && path[1] == "users" && path[3] == "sessions":
+            guard isIdentifier(path[2]) else { return nil }
+            self = .userSessions(path[2])
         case 3... where path[0] == "v1" && path[1] == "rooms":
             guard let room = RoomID(path[2]) else { return nil }
             self.init(room: room, rest: path[3...])
@@ -59,6 +64,10 @@ enum Route: Equatable {
         case 0: self = .room(room)
         case 1 where rest[0] == "sessions": self = .sessions(room)
         case 1 where rest[0] == "events": self = .roomEvents(room)
+        case 1 where rest[0] == "ringing": self = .ringing(room)
+        case 1 where rest[0] == "answer": self = .answer(room)
+        case 1 where rest[0] == "end": self = .end(room)
+        case 1 where rest[0] == "pushed": self = .pushed(room)
         case 2 where rest[0] == "sessions":
             guard let id = ParticipantID(rest[1]) else { return nil }
             self = .session(room, id)
@@ -76,20 +85,20 @@ enum Route: Equatable {
     var methods: [String] {
         switch self {
         case .health, .ready, .metrics, .node, .openAPI, .page, .roomEvents, .events: ["GET", "HEAD"]
-        case .demoSession, .sessions, .join: ["POST"]
+        case .demoSession, .sessions, .join, .ringing, .answer, .end, .pushed: ["POST"]
         case .rooms: ["GET", "HEAD", "POST"]
         case .room: ["GET", "HEAD", "DELETE"]
         case .session: ["PATCH", "DELETE"]
-        case .participant: ["DELETE"]
+        case .participant, .userSessions: ["DELETE"]
         }
     }
 
     var access: Access {
         switch self {
         case .health, .ready, .openAPI, .page, .demoSession: .open
-        case .metrics, .node, .rooms, .participant, .events: .server
-        case .sessions, .session, .join: .participant
-        case .room, .roomEvents: .either
+        case .metrics, .node, .rooms, .participant, .events, .pushed, .userSessions: .server
+        case .sessions, .session, .join, .ringing, .answer: .participant
+        case .room, .roomEvents, .end: .either
         }
     }
 }

@@ -131,15 +131,21 @@ package final class Router: @unchecked Sendable {
     private func allow(_ identity: ParticipantIdentity, _ claims: TokenClaims, _ route: Route) throws(Problem) {
         let room: RoomID
         switch route {
-        case .room(let id), .sessions(let id), .roomEvents(let id), .session(let id, _), .join(let id, _): room = id
+        case .room(let id), .sessions(let id), .roomEvents(let id), .session(let id, _), .join(let id, _),
+            .ringing(let id), .answer(let id), .end(let id):
+            room = id
         default: throw Problem(status: 403, code: "forbidden", detail: "This path is for the server key.")
         }
         guard room == identity.room else {
             // The same answer as for a room that does not exist (T75).
             throw Problem(status: 404, code: "call-not-found", detail: "There is no such room for this token.")
         }
-        if case .sessions = route, claims.isExpired {
-            throw Problem(status: 401, code: "not-authenticated", detail: "The token is refused: expired.")
+        switch route {
+        case .sessions, .ringing, .answer:
+            guard !claims.isExpired else {
+                throw Problem(status: 401, code: "not-authenticated", detail: "The token is refused: expired.")
+            }
+        default: break
         }
     }
 
@@ -203,6 +209,15 @@ package final class Router: @unchecked Sendable {
                     room, participant, ifMatch: request.headers.first("If-Match"), fragment: request.body),
                 request, principal)
         case .participant(let room, let participant): ask(.kick(room, participant), request, principal)
+        case .ringing(let room): ask(.ringing(room), request, principal)
+        case .answer(let room): ask(.answer(room), request, principal)
+        case .end(let room):
+            let body = try RingBody.end(request.body)
+            ask(.end(room, body.status, uid: body.uid, scope: body.scope), request, principal)
+        case .pushed(let room):
+            let body = try RingBody.pushed(request.body)
+            ask(.pushed(room, uid: body.uid, device: body.device), request, principal)
+        case .userSessions(let uid): ask(.logout(uid: uid), request, principal)
         case .roomEvents(let room): try follow(room, request, query, principal)
         case .events: try follow(nil, request, query, principal)
         default: preconditionFailure("\(route) is served without a token")
@@ -219,7 +234,10 @@ package final class Router: @unchecked Sendable {
                 detail: "The offer has \(request.body.count) bytes; the limit is \(configuration.sdpByteLimit).")
         }
         let state: PrepareState? = try query.word("state")
-        post(request.id, principal, .prepare(room, state: state, offer: request.body), .session(room))
+        if let join = query["join"], join != "on-answer" { throw Query.refusal("join", "can only be: on-answer") }
+        post(
+            request.id, principal,
+            .prepare(room, state: state, offer: request.body, joinOnAnswer: query["join"] != nil), .session(room))
     }
 
     private func requireType(_ request: HTTPRequest, _ type: String) throws(Problem) {

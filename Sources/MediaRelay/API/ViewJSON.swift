@@ -28,6 +28,7 @@ package enum ViewJSON {
             .init("allowParallel", .bool(room.specification.allowParallel)),
             .init("createdAt", time(room.createdAtMs)),
         ]
+        if let ring = room.ring { fields.append(.init("ring", self.ring(ring))) }
         if let outcome = room.outcome { fields.append(.init("outcome", .string(outcome.rawValue))) }
         if let reason = room.reason { fields.append(.init("reason", .string(reason))) }
         if let started = room.startedAtMs { fields.append(.init("startedAt", time(started))) }
@@ -40,6 +41,30 @@ package enum ViewJSON {
             fields.append(.init("participants", .array(room.participants.map(participant))))
             fields.append(.init("seq", .integer(Int64(room.seq))))
         }
+        return .object(fields)
+    }
+
+    private static func ring(_ ring: RingView) -> JSONValue {
+        var fields: [JSONValue.Field] = [
+            .init("caller", .string(ring.caller)), .init("callees", .array(ring.callees.map(callee))),
+        ]
+        if let claimer = ring.claimer {
+            fields.append(
+                .init(
+                    "claimedBy",
+                    .object([.init("uid", .string(claimer.uid)), .init("device", .string(claimer.device))])))
+        }
+        if let end = ring.windowEndsAtMs { fields.append(.init("windowEndsAt", time(end))) }
+        return .object(fields)
+    }
+
+    private static func callee(_ callee: CalleeView) -> JSONValue {
+        var fields: [JSONValue.Field] = [
+            .init("uid", .string(callee.uid)), .init("state", .string(callee.state.rawValue)),
+            .init("reached", .bool(callee.isReached)),
+        ]
+        if let outcome = callee.outcome { fields.append(.init("outcome", .string(outcome.rawValue))) }
+        if let device = callee.device { fields.append(.init("device", .string(device))) }
         return .object(fields)
     }
 

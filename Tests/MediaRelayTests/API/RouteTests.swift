@@ -26,6 +26,11 @@ import Testing
         #expect(route("/v1/rooms/r-1/sessions/p_1/join") == .join(room, participant))
         #expect(route("/v1/rooms/r-1/participants/p_1") == .participant(room, participant))
         #expect(route("/v1/rooms/r-1/events") == .roomEvents(room))
+        #expect(route("/v1/rooms/r-1/ringing") == .ringing(room))
+        #expect(route("/v1/rooms/r-1/answer") == .answer(room))
+        #expect(route("/v1/rooms/r-1/end") == .end(room))
+        #expect(route("/v1/rooms/r-1/pushed") == .pushed(room))
+        #expect(route("/v1/users/alice/sessions") == .userSessions("alice"))
     }
 
     @Test(
@@ -48,7 +53,9 @@ import Testing
             ("/metrics", .server), ("/v1/node", .server), ("/v1/rooms", .server), ("/v1/events", .server),
             ("/v1/rooms/r/participants/p", .server), ("/v1/rooms/r/sessions", .participant),
             ("/v1/rooms/r/sessions/p", .participant), ("/v1/rooms/r/sessions/p/join", .participant),
-            ("/v1/rooms/r", .either), ("/v1/rooms/r/events", .either),
+            ("/v1/rooms/r", .either), ("/v1/rooms/r/events", .either), ("/v1/rooms/r/ringing", .participant),
+            ("/v1/rooms/r/answer", .participant), ("/v1/rooms/r/end", .either), ("/v1/rooms/r/pushed", .server),
+            ("/v1/users/alice/sessions", .server),
         ]
         for (target, access) in all { #expect(route(target)?.access == access, "\(target)") }
     }
@@ -116,6 +123,72 @@ import Testing
 
     @Test("a body that is no JSON object is refused with the place", arguments: ["", "[]", "{", "{\"a\":1,}"])
     func malformed(_ text: String) { #expect(problem(text)?.code == "malformed-json") }
+}
+
+@Suite("Ring bodies") struct RingBodyTests {
+    private func problem(_ body: () throws(Problem) -> Void) -> Problem? {
+        do throws(Problem) {
+            try body()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("a ring names caller, callees, window and what a push shows") func ring() throws {
+        let room = try RoomBody.specification(
+            Array(
+                #"{"ring":{"caller":"alice","callees":["bob"],"windowMs":30000,"callerName":"Alice A.","callerAvatarUrl":"https://example.org/a.png","conversationId":"c 1"},"ifBusy":"refuse","timeouts":{"joinAfterClaimMs":10000}}"#
+                    .utf8))
+        #expect(room.ring?.caller == "alice" && room.ring?.callees == ["bob"])
+        #expect(room.ring?.window == .seconds(30))
+        #expect(room.ring?.callerName == "Alice A." && room.ring?.conversationID == "c 1")
+        #expect(room.ifBusy == .refuse)
+        #expect(room.timeouts.joinAfterClaim == .seconds(10))
+    }
+
+    @Test("without a window it rings 45 s, and whoever is busy is rung too") func defaults() throws {
+        let room = try RoomBody.specification(Array(#"{"ring":{"caller":"a","callees":["b"]}}"#.utf8))
+        #expect(room.ring?.window == .seconds(45))
+        #expect(room.ifBusy == .ring)
+    }
+
+    @Test(
+        "a wrong field of a ring is refused by name",
+        arguments: [
+            (#"{"ring":1}"#, "ring"), (#"{"ring":{"callees":["b"]}}"#, "ring.caller"),
+            (#"{"ring":{"caller":"a","callees":[]}}"#, "ring.callees"),
+            (#"{"ring":{"caller":"a","callees":["b","b"]}}"#, "ring.callees"),
+            (#"{"ring":{"caller":"a","callees":["b c"]}}"#, "ring.callees"),
+            (#"{"ring":{"caller":"a","callees":["b"],"windowMs":999}}"#, "ring.windowMs"),
+            (#"{"ring":{"caller":"a","callees":["b"],"bogus":1}}"#, "ring.bogus"),
+            (#"{"ifBusy":"maybe"}"#, "ifBusy"),
+        ])
+    func wrong(_ text: String, _ field: String) {
+        let problem = problem { () throws(Problem) in _ = try RoomBody.specification(Array(text.utf8)) }
+        #expect(problem?.status == 400)
+        #expect(problem?.members.first?.value == .string(field))
+    }
+
+    @Test("an end says status, for whom, and whether one device or all") func end() throws {
+        let whole = try RingBody.end(Array(#"{"status":"rejected","uid":"bob","scope":"device"}"#.utf8))
+        #expect(whole.status == .rejected && whole.uid == "bob" && whole.scope == .device)
+        let short = try RingBody.end(Array(#"{"status":"busy"}"#.utf8))
+        #expect(short.status == .busy && short.uid == nil && short.scope == .user)
+    }
+
+    @Test(
+        "an end without a known status, or with what is not known, is refused",
+        arguments: ["{}", #"{"status":"gone"}"#, #"{"status":"busy","x":1}"#, #"{"status":"busy","scope":"all"}"#])
+    func badEnd(_ text: String) {
+        #expect(problem { () throws(Problem) in _ = try RingBody.end(Array(text.utf8)) }?.status == 400)
+    }
+
+    @Test("pushed names user and device") func pushed() throws {
+        let body = try RingBody.pushed(Array(#"{"uid":"bob","device":"phone"}"#.utf8))
+        #expect(body.uid == "bob" && body.device == "phone")
+        #expect(problem { () throws(Problem) in _ = try RingBody.pushed(Array(#"{"uid":"bob"}"#.utf8)) } != nil)
+    }
 }
 
 @Suite("Times and problems") struct ViewTests {
