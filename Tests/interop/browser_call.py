@@ -165,9 +165,13 @@ def check_quality(report, name):
     clean = [one for one in samples if one["atMs"] >= start + (LOSSY_SECONDS + 1) * 1000]
     check(len(lossy) > 20 and len(clean) > 5, f"{name} took {len(lossy)} and {len(clean)} samples")
     rates = [grown(part, "framesDecoded") / grown(part, "atMs") * 1000 for part in (lossy, clean)]
-    # Pauses as the samples show them, 200 ms apart; the wait for the first picture counts as one.
-    longest, last = 0, samples[0]
-    for one in samples:
+    # Pauses as the samples show them, 200 ms apart, from the first picture on. The wait for that is apart: when the first
+    # packets of a stream are lost the receiver cannot ask for them again, and the next key frame is up to 500 ms away.
+    first = next((one["atMs"] - start for one in samples if one["framesDecoded"]), None)
+    check(first is not None and first <= 2000, f"{name} had its first picture after {first} ms")
+    shown = [one for one in samples if one["framesDecoded"]]
+    longest, last = 0, shown[0]
+    for one in shown:
         longest = max(longest, one["atMs"] - last["atMs"])
         if one["framesDecoded"] > last["framesDecoded"]:
             last = one
@@ -180,7 +184,7 @@ def check_quality(report, name):
     figures = report["figures"]
     line = (
         f"{name}: {grown(lossy, 'framesDecoded')} frames, {rates[0]:.1f} a second at loss, {rates[1]:.1f} without, "
-        f"longest pause {longest} ms, {figures['freezeCount']} freezes, the longest "
+        f"first picture within {first} ms, longest pause {longest} ms, {figures['freezeCount']} freezes, the longest "
         f"{'not told' if freeze is None else f'{freeze * 1000:.0f} ms'}, {audio:.0f} audio packets a second, "
         f"{concealed:.1%} concealed, {figures['nackSent']} NACKs, {figures['pliSent']} PLIs, "
         f"{figures['videoPacketsLost']} video packets lost on the way")
