@@ -13,7 +13,7 @@ extension Conductor {
             timers.cancel(.emptyRoom(room.record.handle))
         case .becomeEmpty:
             releaseWorker(of: room)
-            startEmptyTimer(of: room)
+            if room.record.ring == nil { startEmptyTimer(of: room) }
         case .start:
             tally.initiatedRooms -= 1
             tally.ongoingRooms += 1
@@ -33,15 +33,40 @@ extension Conductor {
         _ handle: ParticipantHandle, from room: ConductedRoom, reason: LeaveReason, detail: String?,
         at time: Instant, removing: Bool
     ) {
+        let isCancel = reason == .hangup && isLastOfCaller(handle, in: room)
+        // Whoever leaves a group call takes along the rings that it still makes; that may end the room.
+        if isCancel, room.record.ring?.stage != .ringing {
+            receive(.stopped, in: room, by: room.record.ring?.caller)
+        }
         guard let index = room.record.index(of: handle) else { return }
         var participant = room.record.participants.remove(at: index)
         participant.lifecycle.leave(reason)
         forget(participant, of: room, reason: reason)
         if removing { command(.remove(handle), to: room.record.worker) }
-        let data = detail.map { [JSONValue.Field("detail", .string($0))] } ?? []
-        emit(.participantLeft, in: room, of: participant, reason: reason.rawValue, data: data, at: time)
+        if reason == .failed, room.record.ring?.isMember(participant.uid) == true {
+            room.record.ring?.failures[participant.uid] = detail
+        }
         let heldSeat = participant.lifecycle.holdsSeat && !passSeat(of: participant.uid, in: room)
-        perform(room.record.lifecycle.receive(.left(reason, heldSeat: heldSeat)), on: room, at: time)
+        let stage = room.record.ring?.stage
+        var action = room.record.lifecycle.receive(.left(reason, heldSeat: heldSeat, ring: stage))
+        if isCancel, stage == .ringing, room.record.status != .ended {
+            if action == .becomeEmpty { releaseWorker(of: room) }
+            action = room.record.lifecycle.receive(
+                .concluded(.cancelled, others: .cancelled, reason: LeaveReason.cancelled.rawValue))
+        }
+        if case .end(_, _, let why) = action {
+            tellCallEnded(in: room, reason: why, by: participant.uid, at: time)
+        }
+        let told = isCancel && stage == .ringing ? LeaveReason.cancelled : reason
+        let data = detail.map { [JSONValue.Field("detail", .string($0))] } ?? []
+        emit(.participantLeft, in: room, of: participant, reason: told.rawValue, data: data, at: time)
+        perform(action, on: room, at: time)
+    }
+
+    /// Whether the caller of a live ring is no longer in when this participant leaves.
+    private func isLastOfCaller(_ handle: ParticipantHandle, in room: ConductedRoom) -> Bool {
+        guard let ring = room.record.ring, room.record.status != .ended else { return false }
+        return room.record.participants.allSatisfy { ($0.uid == ring.caller) == ($0.handle == handle) }
     }
 
     /// Whether another device of the user is joined or on its way: then the user is still in, and the leave
@@ -70,27 +95,44 @@ extension Conductor {
     }
 
     /// The end of a room whose lifecycle has just ended: everybody leaves, then `room.closed`.
-    func finish(_ room: ConductedRoom, others: LeaveReason, reason: String, at time: Instant) {
+    /// - Parameter actor: the user who ended it and, where the others leave for that, hung up.
+    func finish(
+        _ room: ConductedRoom, others: LeaveReason, reason: String, by actor: String? = nil, at time: Instant
+    ) {
         guard let outcome = room.record.outcome else { preconditionFailure("a room finishes without an outcome") }
+        tellCallEnded(in: room, reason: reason, by: actor, at: time)
+        unindexCalls(of: room)
         for timer in ConductorTimer.all(ofRoom: room.record.handle) { timers.cancel(timer) }
         room.record.emptyDeadline = nil
         room.record.warningDeadline = nil
         room.record.durationDeadline = nil
         for participant in room.record.participants {
-            depart(participant.handle, from: room, reason: others, detail: nil, at: time, removing: true)
+            var own = others
+            var detail: String?
+            if others == .peerLeft, participant.uid == actor { own = .hangup }
+            if others == .failed {
+                // Who was in did not fail: the other side did.
+                let isJoined = participant.lifecycle.state == .joined
+                own = isJoined ? .peerLeft : .failed
+                detail = isJoined ? nil : missingReason(of: participant.uid, in: room)
+            }
+            depart(participant.handle, from: room, reason: own, detail: detail, at: time, removing: true)
         }
         releaseWorker(of: room)
         tally.end(room.record)
         room.record.reason = reason
         room.record.endedAtMs = milliseconds(of: time)
-        let duration = room.record.talkingSince.map { max(Interval.zero, time - $0) } ?? .zero
         emit(
             .roomClosed, in: room, of: nil, reason: reason,
             data: [
                 JSONValue.Field("outcome", .string(outcome.rawValue)),
-                JSONValue.Field("durationMs", .integer(duration.milliseconds)),
+                JSONValue.Field("durationMs", .integer(duration(of: room, at: time).milliseconds)),
             ], at: time)
         keepEnded(room, until: now + configuration.retention)
+    }
+
+    func duration(of room: ConductedRoom, at time: Instant) -> Interval {
+        room.record.talkingSince.map { max(Interval.zero, time - $0) } ?? .zero
     }
 
     func releaseWorker(of room: ConductedRoom) {
@@ -98,6 +140,7 @@ extension Conductor {
         workers[worker]?.rooms.remove(room.record.handle)
         room.record.worker = nil
         room.isAwaitingWorker = false
+        armRing(of: room)
         change(room)
     }
 
@@ -110,7 +153,7 @@ extension Conductor {
 
     private func startDuration(of room: ConductedRoom, at time: Instant) {
         room.record.startedAtMs = milliseconds(of: time)
-        if room.record.specification.kind == .group { startTalking(in: room, at: time) }
+        if room.record.specification.kind == .group, room.record.ring == nil { startTalking(in: room, at: time) }
         guard let longest = room.record.specification.timeouts.maxDuration else { return }
         let deadline = time + longest
         room.record.durationDeadline = deadline

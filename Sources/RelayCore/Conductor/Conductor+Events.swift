@@ -26,6 +26,16 @@ extension Conductor {
         emit(type, in: room, of: participant, reason: nil, data: [], at: time)
     }
 
+    /// One event about a user of a room's ring.
+    func emit(
+        _ type: RelayEventType, in room: ConductedRoom, uid: String?, device: String? = nil, reason: String? = nil,
+        data: [JSONValue.Field], at time: Instant
+    ) {
+        emit(type, in: room, of: nil, reason: reason, data: data, at: time)
+        turn.events[turn.events.count - 1].uid = uid
+        turn.events[turn.events.count - 1].device = device
+    }
+
     /// The room goes to the journal with this decision.
     func change(_ room: ConductedRoom) {
         turn.changedRooms.insert(room.record.id)

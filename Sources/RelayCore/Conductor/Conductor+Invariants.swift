@@ -113,9 +113,10 @@ extension Conductor {
             } else if !room.isAwaitingWorker {
                 let isEmpty = record.participants.isEmpty
                 require(
-                    (timers.deadline(of: .emptyRoom(record.handle)) != nil) == isEmpty,
+                    (timers.deadline(of: .emptyRoom(record.handle)) != nil) == (isEmpty && record.ring == nil),
                     "room \(record.id) waits to be closed while somebody is in, or does not while nobody is")
             }
+            if let ring = record.ring { check(ring, of: room, require) }
             for participant in record.participants { check(participant, in: room, require) }
         }
         require(roomsByHandle.count == rooms.count, "rooms by handle are not the rooms")
@@ -148,6 +149,32 @@ extension Conductor {
             "\(participant.id) is \(participant.lifecycle.state) with\(isWaiting ? "" : "out") a timer")
     }
 
+    private func check(
+        _ ring: Ring, of room: ConductedRoom, _ require: (Bool, @autoclosure () -> String) -> Void
+    ) {
+        let record = room.record
+        let isOver = record.status == .ended
+        require(ring.endIsTold == isOver, "the end of the call in \(record.id) is told too early or not at all")
+        require(!isOver || !ring.isBusy, "ended room \(record.id) rings")
+        require(
+            timers.deadline(of: .ringWindow(record.handle)) == ring.windowDeadline,
+            "the window of \(record.id) is not its timer's")
+        let joinDeadline = room.isAwaitingWorker ? nil : ring.joinDeadline
+        require(
+            timers.deadline(of: .joinAfterClaim(record.handle)) == joinDeadline,
+            "the join deadline of \(record.id) is not its timer's")
+        require(isOver || ring.isBusy || !record.participants.isEmpty, "nothing will ever end \(record.id)")
+        require(isOver || (ring.claimer != nil) == (record.status == .ongoing), "\(record.id) claimed and not ongoing")
+        for participant in record.participants where ring.isRinging(participant.uid) {
+            require(!participant.lifecycle.claimsSeat, "\(participant.uid) is in \(record.id) without a claim")
+        }
+        for uid in [ring.caller] + ring.callees.map(\.uid) {
+            require(
+                calls[uid]?.contains(record.handle) == !isOver || (isOver && calls[uid] == nil),
+                "\(record.id) is not among the calls of \(uid), or still is")
+        }
+    }
+
     private func checkSeats(_ require: (Bool, @autoclosure () -> String) -> Void) {
         for (uid, handles) in sessions {
             var joinedAlone = 0
@@ -166,7 +193,8 @@ extension Conductor {
     private func isAlive(_ timer: ConductorTimer) -> Bool {
         switch timer {
         case .participant(let handle): roomsByParticipant[handle] != nil
-        case .emptyRoom(let handle), .duration(let handle), .durationWarning(let handle):
+        case .emptyRoom(let handle), .duration(let handle), .durationWarning(let handle), .ringWindow(let handle),
+            .joinAfterClaim(let handle):
             roomsByHandle[handle].map { $0.record.status != .ended } ?? false
         case .workerWait: workers.values.contains { $0.endpoint == nil }
         case .retention: endedRooms.count > 0

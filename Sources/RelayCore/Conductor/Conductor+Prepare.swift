@@ -12,8 +12,14 @@ extension Conductor {
                 status: 403, code: "forbidden", detail: "a session is prepared with a participant's token")
         }
         let room = try liveRoom(roomID, for: principal)
-        guard !joinOnAnswer else {
+        let ring = room.record.ring
+        guard !joinOnAnswer || ring?.caller == identity.uid else {
             throw Problem(status: 400, code: "invalid-field", detail: "join=on-answer is for a ring's caller only")
+        }
+        guard ring == nil || state != nil else {
+            throw Problem(
+                status: 400, code: "invalid-field",
+                detail: "state is required in a room with a ring, so that nothing answers by accident")
         }
         let predecessor = room.record.participants.first {
             $0.uid == identity.uid && $0.device == identity.device
@@ -24,8 +30,11 @@ extension Conductor {
         }
         guard !isDraining else { throw draining() }
         if predecessor == nil { try checkPlace(for: identity, in: room) }
+        let admission = try admit(
+            identity.uid, identity.device, to: room, joining: state == .joined, takeover: false)
         let worker = try worker(for: room, isReplacement: predecessor != nil)
-        let wantsJoin = wantsJoin(state, replacing: predecessor)
+        let isLateCaller = joinOnAnswer && ring?.stage != .ringing
+        let wantsJoin = wantsJoin(isLateCaller ? .joined : state, replacing: predecessor)
         if wantsJoin, predecessor?.lifecycle.claimsSeat != true {
             let others = rivals(of: identity.uid, in: room, except: predecessor?.handle)
             if let other = others.first { throw alreadyJoined(other) }
@@ -38,9 +47,17 @@ extension Conductor {
                 grants: identity.grants),
             endpoint: worker.endpoint, random: &random)
         let participant = makeParticipant(
-            identity, session: session, in: room, wantsJoin: wantsJoin,
+            identity, session: session, in: room, wantsJoin: wantsJoin && admission == .free,
             inheritsSeat: predecessor?.lifecycle.holdsSeat ?? false)
         enter(participant, into: room, on: worker.id, replacing: predecessor)
+        if ring?.caller == identity.uid {
+            room.record.ring?.devicesJoiningOnAnswer.removeAll { $0 == identity.device }
+            if joinOnAnswer { room.record.ring?.devicesJoiningOnAnswer.append(identity.device) }
+        }
+        if wantsJoin, admission == .claims {
+            claim(identity.uid, on: identity.device, in: room)
+            apply(.joinRequested, to: participant.handle, in: room, at: now, transportIsGone: false)
+        }
         return .prepared(participant.id, answer: session.answer, etag: participant.etag, isNew: true)
     }
 

@@ -81,9 +81,18 @@ extension Problem {
 
     static func ended(_ room: RoomID, _ outcome: RoomOutcome) -> Problem {
         Problem(
-            status: 410, code: outcome == .expired ? "expired" : "ended",
+            status: 410, code: code(of: outcome),
             detail: "room \(room) has ended: \(outcome.rawValue)",
             members: [JSONValue.Field("outcome", .string(outcome.rawValue))])
+    }
+
+    /// CALLS.md's code for what is over.
+    private static func code(of outcome: RoomOutcome) -> String {
+        switch outcome {
+        case .rejected, .busy, .cancelled, .unanswered, .expired: outcome.rawValue
+        case .unreachable: RoomOutcome.unanswered.rawValue
+        case .ended, .failed, .lost, .drained, .nodeLost: RoomOutcome.ended.rawValue
+        }
     }
 
     static func left(_ participant: DepartedParticipant) -> Problem {

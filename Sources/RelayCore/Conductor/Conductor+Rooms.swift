@@ -13,6 +13,7 @@ extension Conductor {
         }
         guard !isDraining else { throw draining() }
         try validate(specification)
+        try checkRing(of: specification)
         let liveCount = tally.initiatedRooms + tally.ongoingRooms
         guard liveCount < configuration.roomsPerNode else {
             throw overloaded("\(liveCount) rooms are open; the limit of this node is \(configuration.roomsPerNode)")
@@ -33,7 +34,7 @@ extension Conductor {
                 JSONValue.Field("kind", .string(specification.kind.rawValue)),
                 JSONValue.Field("media", .string(specification.media.rawValue)),
             ], at: now)
-        startEmptyTimer(of: room)
+        if specification.ring == nil { startEmptyTimer(of: room) } else { startRing(of: room) }
         return room
     }
 
@@ -56,7 +57,6 @@ extension Conductor {
         func refuse(_ detail: String) -> Problem {
             Problem(status: 422, code: "invalid-room", detail: detail)
         }
-        guard specification.ring == nil else { throw refuse("this version does not ring") }
         let limit = configuration.participantsPerRoom
         guard (1...limit).contains(specification.maxParticipants) else {
             throw refuse("maxParticipants \(specification.maxParticipants) is not in 1…\(limit)")
@@ -70,7 +70,7 @@ extension Conductor {
         let timeouts = specification.timeouts
         let named: [(String, Interval?)] = [
             ("prepared", timeouts.prepared), ("connecting", timeouts.connecting), ("empty", timeouts.empty),
-            ("maxDuration", timeouts.maxDuration),
+            ("maxDuration", timeouts.maxDuration), ("joinAfterClaim", timeouts.joinAfterClaim),
         ]
         for case (let name, let value?) in named {
             guard value > .zero, value <= ConductorConfiguration.longestTimeout else {
@@ -168,7 +168,7 @@ extension Conductor {
         return .rooms(views, nextCursor: hasMore ? String(listing.entries[index - 1].ordinal) : nil)
     }
 
-    /// The rooms that a user is in.
+    /// The rooms that a user is in, calls or is called to.
     private func list(
         ofUser uid: String, status: RoomStatus?, after: UInt64, pageSize: Int
     ) -> ControlReply {
@@ -176,6 +176,9 @@ extension Conductor {
         for handle in sessions[uid] ?? [] {
             guard let record = roomsByParticipant[handle]?.record, record.ordinal > after else { continue }
             if status == nil || record.status == status { records[record.ordinal] = record }
+        }
+        for room in ordered(Set(calls[uid] ?? [])) where room.record.ordinal > after {
+            if status == nil || room.record.status == status { records[room.record.ordinal] = room.record }
         }
         let ordinals = records.keys.sorted()
         let page = ordinals.prefix(pageSize)

@@ -9,6 +9,8 @@ extension Conductor {
         let room = try liveRoom(roomID, for: principal)
         let participant = room.record.participants[try session(id, in: room, for: principal)]
         guard !participant.lifecycle.claimsSeat else { return .joined(view(of: room)) }
+        let admission = try admit(
+            participant.uid, participant.device, to: room, joining: true, takeover: takeover)
         let others = rivals(of: participant.uid, in: room, except: participant.handle)
         for other in others where other.room === room ? !takeover : !endOthers {
             throw alreadyJoined(other)
@@ -20,6 +22,16 @@ extension Conductor {
             let reason: LeaveReason = other.room === room ? .answeredElsewhere : .hangup
             depart(
                 other.participant.handle, from: other.room, reason: reason, detail: nil, at: now, removing: true)
+        }
+        if endOthers, !room.record.specification.allowParallel {
+            for other in ordered(Set(calls[participant.uid] ?? []))
+            where other !== room && !other.record.specification.allowParallel && isEngaged(participant.uid, in: other) {
+                endCall(of: participant.uid, in: other)
+            }
+        }
+        switch admission {
+        case .claims: claim(participant.uid, on: participant.device, in: room)
+        case .free: room.record.ring?.move(participant.uid, to: participant.device)
         }
         apply(.joinRequested, to: participant.handle, in: room, at: now, transportIsGone: false)
         return .joined(view(of: room))
@@ -50,6 +62,7 @@ extension Conductor {
     /// Everything that the user has ends, in the order of the rooms.
     func logOut(_ uid: String, for principal: Principal) throws(Problem) -> ControlReply {
         _ = try requireServer(principal)
+        for room in ordered(Set(calls[uid] ?? [])) { endCall(of: uid, in: room) }
         for handle in sessions[uid] ?? [] {
             guard let room = roomsByParticipant[handle] else { continue }
             apply(.leaveRequested, to: handle, in: room, at: now, transportIsGone: false)
@@ -145,13 +158,19 @@ extension Conductor {
         tally.prepared += 1
         room.record.participants[index].preparedAtMs = milliseconds(of: time)
         setDeadline(time + room.record.specification.timeouts.prepared, ofParticipantAt: index, in: room)
-        emit(.participantPrepared, in: room, of: room.record.participants[index], at: time)
+        let participant = room.record.participants[index]
+        emit(.participantPrepared, in: room, of: participant, at: time)
+        receive(.rang(participant.uid), in: room, by: participant.uid)
     }
 
     private func becomeJoined(
         _ handle: ParticipantHandle, in room: ConductedRoom, at time: Instant, opensGate: Bool
     ) {
-        guard let uid = room.record.index(of: handle).map({ room.record.participants[$0].uid }) else { return }
+        guard let joining = room.record.index(of: handle).map({ room.record.participants[$0] }) else { return }
+        let uid = joining.uid
+        // A gate that is open without a claim: the claim was decided, and lost with the process before its
+        // commit.
+        if room.record.ring?.isRinging(uid) == true { claim(uid, on: joining.device, in: room) }
         for rival in rivals(of: uid, in: room, except: handle) {
             let reason: LeaveReason = rival.room === room ? .answeredElsewhere : .hangup
             depart(
@@ -165,8 +184,12 @@ extension Conductor {
         room.record.participants[index].deadline = nil
         timers.cancel(.participant(handle))
         emit(.participantJoined, in: room, of: room.record.participants[index], at: time)
-        perform(room.record.lifecycle.receive(.joined), on: room, at: time)
-        if room.record.specification.kind == .peer {
+        if room.record.ring == nil {
+            perform(room.record.lifecycle.receive(.joined), on: room, at: time)
+        } else {
+            noteJoined(in: room)
+        }
+        if room.record.specification.kind == .peer || room.record.ring != nil {
             let joinedUsers = Set(room.record.participants.filter { $0.lifecycle.state == .joined }.map(\.uid))
             if joinedUsers.count == 2 { startTalking(in: room, at: time) }
         }

@@ -19,6 +19,12 @@ extension Conductor {
             case .duration(let handle):
                 guard let room = roomsByHandle[handle] else { break }
                 perform(room.record.lifecycle.receive(.durationDeadline), on: room, at: now)
+            case .ringWindow(let handle):
+                guard let room = roomsByHandle[handle] else { break }
+                receive(.rangOut(nil), in: room, by: nil)
+            case .joinAfterClaim(let handle):
+                guard let room = roomsByHandle[handle] else { break }
+                receive(.joinDeadline(now), in: room, by: nil)
             case .workerWait:
                 giveUpWaitingForWorkers()
             case .retention:

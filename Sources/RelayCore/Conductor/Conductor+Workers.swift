@@ -64,6 +64,7 @@ extension Conductor {
         for room in ordered(worker.rooms) {
             room.isAwaitingWorker = true
             for participant in room.record.participants { timers.cancel(.participant(participant.handle)) }
+            armRing(of: room)
         }
     }
 
@@ -114,7 +115,7 @@ extension Conductor {
         }
         for room in live where room.record.status != .ended {
             room.isAwaitingWorker = room.record.worker != nil
-            if !room.isAwaitingWorker { armTimers(of: room) }
+            if room.isAwaitingWorker { armRing(of: room) } else { armTimers(of: room) }
         }
         if !workers.isEmpty { timers.set(.workerWait, to: now + configuration.workerWait) }
     }
@@ -128,6 +129,7 @@ extension Conductor {
         roomsByHandle[record.handle] = room
         listing.append(record.handle, ordinal: record.ordinal)
         tally.add(record)
+        indexCalls(of: room)
         for participant in record.participants {
             roomsByParticipant[participant.handle] = room
             sessions[participant.uid, default: []].append(participant.handle)
@@ -156,6 +158,9 @@ extension Conductor {
         func instant(ofMs time: Int64) -> Instant { now - .milliseconds(max(0, min(wallClockMs - time, 1 << 40))) }
         room.record.talkingSince = room.record.talkingSinceMs.map(instant)
         let timeouts = room.record.specification.timeouts
+        room.record.ring?.rebase(joinAfterClaim: timeouts.joinAfterClaim) { time in
+            now + .milliseconds(max(-1 << 40, min(time - wallClockMs, 1 << 40)))
+        }
         if room.record.emptyDeadline != nil { room.record.emptyDeadline = now + timeouts.empty }
         if let startedAtMs = room.record.startedAtMs, let longest = timeouts.maxDuration {
             let deadline = instant(ofMs: startedAtMs) + longest
@@ -170,6 +175,7 @@ extension Conductor {
         if let deadline = record.emptyDeadline { timers.set(.emptyRoom(record.handle), to: deadline) }
         if let deadline = record.warningDeadline { timers.set(.durationWarning(record.handle), to: deadline) }
         if let deadline = record.durationDeadline { timers.set(.duration(record.handle), to: deadline) }
+        armRing(of: room)
         for participant in record.participants {
             if let deadline = participant.deadline { timers.set(.participant(participant.handle), to: deadline) }
         }

@@ -24,6 +24,8 @@ public final class Conductor {
     var roomsByParticipant: [ParticipantHandle: ConductedRoom] = [:]
     /// Everything that a user has, over all rooms, in the order it came.
     var sessions: [String: [ParticipantHandle]] = [:]
+    /// The live rooms with a ring in which a user is caller or callee.
+    var calls: [String: [RoomHandle]] = [:]
     var workers: [WorkerID: ConductedWorker] = [:]
     var timers = ConductorTimers()
     var tally = ConductorTally()
@@ -104,6 +106,7 @@ public final class Conductor {
     }
 
     private func reply(to request: ControlRequest, from principal: Principal) -> ControlReply {
+        noteReached(by: request, from: principal)
         do throws(Problem) {
             return switch request {
             case .createRoom(let specification, let key):
@@ -124,8 +127,14 @@ public final class Conductor {
                 try kick(participant, in: room, for: principal)
             case .trickle(let room, let participant, let ifMatch, let fragment):
                 try trickle(participant, in: room, ifMatch: ifMatch, fragment: fragment, for: principal)
-            case .ringing(let room), .answer(let room), .end(let room, _, _, _), .pushed(let room, _, _):
-                throw noRing(try self.room(room, for: principal))
+            case .ringing(let room):
+                try ringing(room, for: principal)
+            case .answer(let room):
+                try answer(room, for: principal)
+            case .end(let room, let status, let uid, let scope):
+                try end(room, as: status, uid: uid, scope: scope, for: principal)
+            case .pushed(let room, let uid, let device):
+                try notePush(room, uid: uid, device: device, for: principal)
             case .logout(let uid):
                 try logOut(uid, for: principal)
             }

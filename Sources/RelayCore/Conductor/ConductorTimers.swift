@@ -7,6 +7,10 @@ package enum ConductorTimer: Hashable {
     case emptyRoom(RoomHandle)
     case durationWarning(RoomHandle)
     case duration(RoomHandle)
+    /// Nobody has answered in the ring's window.
+    case ringWindow(RoomHandle)
+    /// Caller and claimer had to be joined by now.
+    case joinAfterClaim(RoomHandle)
     /// Restored rooms have waited long enough for their workers.
     case workerWait
     /// The oldest ended room may be forgotten.
@@ -16,7 +20,9 @@ package enum ConductorTimer: Hashable {
 
     /// The timers that a room may have, all cancelled at its end.
     package static func all(ofRoom room: RoomHandle) -> [ConductorTimer] {
-        [.emptyRoom(room), .durationWarning(room), .duration(room)]
+        [
+            .emptyRoom(room), .durationWarning(room), .duration(room), .ringWindow(room), .joinAfterClaim(room),
+        ]
     }
 }
 

@@ -18,10 +18,17 @@ public struct RoomLifecycle: Hashable, Sendable, Codable {
     public enum Event: Hashable, Sendable {
         /// Somebody new is in (not a replacement, which changes nobody's presence).
         case came
-        /// A participant's gate opened, told.
+        /// A participant's gate opened, told; not of a room with a ring, which starts with the claim.
         case joined
         /// A participant is out for good. `heldSeat`: it was joined, or had taken over a joined one's place.
-        case left(LeaveReason, heldSeat: Bool)
+        /// `ring`: where the room's ring stands; nil without one.
+        case left(LeaveReason, heldSeat: Bool, ring: RingStage? = nil)
+        /// The ring is answered.
+        case claimed
+        /// Nothing of the ring is open any more.
+        case ringSettled
+        /// The ring, or one who may, decided the room's outcome.
+        case concluded(RoomOutcome, others: LeaveReason, reason: String)
         /// The server ends the room.
         case deleted
         case emptyDeadline
@@ -35,7 +42,7 @@ public struct RoomLifecycle: Hashable, Sendable, Codable {
         case nothing
         /// The first one is in: nobody needs to wait for the empty room any more.
         case becomeOccupied
-        /// The last one is out: the empty room's time starts.
+        /// The last one is out: the time of an empty room without ring starts.
         case becomeEmpty
         /// Somebody has joined for the first time: the room's duration starts.
         case start
@@ -56,18 +63,27 @@ public struct RoomLifecycle: Hashable, Sendable, Codable {
         case .came:
             presentCount += 1
             return presentCount == 1 ? .becomeOccupied : .nothing
-        case .joined:
+        case .joined, .claimed:
             guard status == .initiated else { return .nothing }
             status = .ongoing
             return .start
-        case .left(let reason, let heldSeat):
+        case .left(let reason, let heldSeat, let ring):
             leaveOne()
+            // Only the ring decides while nobody has claimed: who leaves is no more than removed.
+            if ring == .ringing { return presentCount == 0 ? .becomeEmpty : .nothing }
             if kind == .peer, heldSeat, let outcome = Self.outcome(ofFinalLeave: reason) {
                 return end(outcome, others: .peerLeft, reason: reason.rawValue)
             }
             guard presentCount == 0 else { return .nothing }
+            if ring == .engaged { return .becomeEmpty }
+            if ring == .settled { return end(.ended, others: .roomEnded, reason: "empty") }
             guard reason == .expired else { return .becomeEmpty }
             return end(outcomeWithoutAnybody, others: .expired, reason: reason.rawValue)
+        case .ringSettled:
+            guard presentCount == 0 else { return .nothing }
+            return end(.ended, others: .roomEnded, reason: "empty")
+        case .concluded(let outcome, let others, let reason):
+            return end(outcome, others: others, reason: reason)
         case .deleted:
             return end(.ended, others: .roomEnded, reason: LeaveReason.roomEnded.rawValue)
         case .emptyDeadline:

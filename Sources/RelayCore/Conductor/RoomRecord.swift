@@ -26,6 +26,8 @@ public struct RoomRecord: Hashable, Sendable, Codable {
     public internal(set) var participants: [ParticipantRecord]
     /// The latest who left, oldest first, at most 64.
     public internal(set) var departed: [DepartedParticipant]
+    /// Nil for a room without ring.
+    public internal(set) var ring: Ring?
     public internal(set) var emptyDeadline: Instant?
     public internal(set) var warningDeadline: Instant?
     public internal(set) var durationDeadline: Instant?
@@ -54,6 +56,7 @@ public struct RoomRecord: Hashable, Sendable, Codable {
         view.startedAtMs = startedAtMs
         view.endedAtMs = endedAtMs
         view.participants = participants.map { $0.view }
+        view.ring = ring?.view
         return view
     }
 
