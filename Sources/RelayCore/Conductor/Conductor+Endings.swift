@@ -109,7 +109,8 @@ extension Conductor {
         for participant in room.record.participants {
             var own = others
             var detail: String?
-            if others == .peerLeft, participant.uid == actor { own = .hangup }
+            let isHangUp = others == .peerLeft || (others == .cancelled && outcome == .ended)
+            if isHangUp, participant.uid == actor { own = .hangup }
             if others == .failed {
                 // Who was in did not fail: the other side did.
                 let isJoined = participant.lifecycle.state == .joined

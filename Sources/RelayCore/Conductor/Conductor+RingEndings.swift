@@ -145,11 +145,13 @@ extension Conductor {
         if endsForAll || (hasRing && room.record.specification.kind == .peer) {
             return close(room, as: .ended, others: .peerLeft, reason: "hangup", by: uid, at: now)
         }
-        if uid == room.record.ring?.caller { receive(.stopped, in: room, by: uid) }
+        receive(uid == room.record.ring?.caller ? .stopped : .gaveUp(uid), in: room, by: uid)
+        if room.record.ring?.stage == .settled, room.record.participants.allSatisfy({ $0.uid == uid }) {
+            return close(room, as: .ended, others: .hangup, reason: "empty", by: uid, at: now)
+        }
         for participant in room.record.participants where participant.uid == uid {
             depart(participant.handle, from: room, reason: .hangup, detail: nil, at: now, removing: true)
         }
-        if room.record.status != .ended { receive(.gaveUp(uid), in: room, by: uid) }
     }
 
     // MARK: What a ring asks for
@@ -178,15 +180,18 @@ extension Conductor {
         guard !roomEnd else { return }
         armRing(of: room)
         change(room)
+        // Where nobody stays, the end is told before those whose ring is over leave.
+        let leaving = Set(over.map(\.uid) + (event == .stopped ? [actor].compactMap { $0 } : []))
+        if room.record.ring?.stage == .settled, room.record.participants.allSatisfy({ leaving.contains($0.uid) }) {
+            let others = over.first.map { Self.leaveReason(of: $0.outcome) } ?? .roomEnded
+            return close(room, as: .ended, others: others, reason: "empty", by: actor, at: now)
+        }
         for (uid, outcome) in over {
             for participant in room.record.participants where participant.uid == uid {
                 depart(
                     participant.handle, from: room, reason: Self.leaveReason(of: outcome), detail: nil, at: now,
                     removing: true)
             }
-        }
-        if room.record.ring?.stage == .settled {
-            perform(room.record.lifecycle.receive(.ringSettled), on: room, at: now)
         }
     }
 

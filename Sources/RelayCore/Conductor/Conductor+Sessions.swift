@@ -19,9 +19,7 @@ extension Conductor {
             // The same user's joined device stays until the new one's gate opens: whoever moves a call does
             // not fall silent.
             if other.room === room, other.participant.lifecycle.state == .joined { continue }
-            let reason: LeaveReason = other.room === room ? .answeredElsewhere : .hangup
-            depart(
-                other.participant.handle, from: other.room, reason: reason, detail: nil, at: now, removing: true)
+            giveUp(other, for: room, at: now)
         }
         if endOthers, !room.record.specification.allowParallel {
             for other in ordered(Set(calls[participant.uid] ?? []))
@@ -65,6 +63,7 @@ extension Conductor {
         for room in ordered(Set(calls[uid] ?? [])) { endCall(of: uid, in: room) }
         for handle in sessions[uid] ?? [] {
             guard let room = roomsByParticipant[handle] else { continue }
+            endCall(of: uid, in: room)
             apply(.leaveRequested, to: handle, in: room, at: now, transportIsGone: false)
         }
         return .done
@@ -91,6 +90,13 @@ extension Conductor {
                 room.record.specification.allowParallel || otherRoom.record.specification.allowParallel
             return otherRoom === room || !goesTogether ? Rival(room: otherRoom, participant: participant) : nil
         }
+    }
+
+    /// A rival leaves for a join in `room`; a call elsewhere is left with all of the user's devices.
+    private func giveUp(_ rival: Rival, for room: ConductedRoom, at time: Instant) {
+        if rival.room !== room { endCall(of: rival.participant.uid, in: rival.room) }
+        let reason: LeaveReason = rival.room === room ? .answeredElsewhere : .hangup
+        depart(rival.participant.handle, from: rival.room, reason: reason, detail: nil, at: time, removing: true)
     }
 
     func alreadyJoined(_ rival: Rival) -> Problem {
@@ -172,9 +178,7 @@ extension Conductor {
         // commit.
         if room.record.ring?.isRinging(uid) == true { claim(uid, on: joining.device, in: room) }
         for rival in rivals(of: uid, in: room, except: handle) {
-            let reason: LeaveReason = rival.room === room ? .answeredElsewhere : .hangup
-            depart(
-                rival.participant.handle, from: rival.room, reason: reason, detail: nil, at: time, removing: true)
+            giveUp(rival, for: room, at: time)
         }
         if opensGate { command(.join(handle), to: room.record.worker) }
         guard let index = room.record.index(of: handle) else { return }

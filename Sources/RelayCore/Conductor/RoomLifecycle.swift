@@ -25,8 +25,6 @@ public struct RoomLifecycle: Hashable, Sendable, Codable {
         case left(LeaveReason, heldSeat: Bool, ring: RingStage? = nil)
         /// The ring is answered.
         case claimed
-        /// Nothing of the ring is open any more.
-        case ringSettled
         /// The ring, or one who may, decided the room's outcome.
         case concluded(RoomOutcome, others: LeaveReason, reason: String)
         /// The server ends the room.
@@ -79,9 +77,6 @@ public struct RoomLifecycle: Hashable, Sendable, Codable {
             if ring == .settled { return end(.ended, others: .roomEnded, reason: "empty") }
             guard reason == .expired else { return .becomeEmpty }
             return end(outcomeWithoutAnybody, others: .expired, reason: reason.rawValue)
-        case .ringSettled:
-            guard presentCount == 0 else { return .nothing }
-            return end(.ended, others: .roomEnded, reason: "empty")
         case .concluded(let outcome, let others, let reason):
             return end(outcome, others: others, reason: reason)
         case .deleted:

@@ -56,7 +56,9 @@ final class ConductorHarness {
 
     @discardableResult
     func decide(_ input: ConductorInput) -> ConductorTurn {
+        let isOneDecision = conductor.deadline > now && input.isOneDecision
         let turn = conductor.decide(input, now: now, wallClockMs: wallClockMs)
+        if isOneDecision { expectOrder(of: turn.events) }
         lastTurn = turn
         for event in turn.events { record(event) }
         for (worker, command) in turn.commands { carryOut(command, by: worker) }

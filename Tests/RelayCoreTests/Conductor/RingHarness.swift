@@ -72,6 +72,29 @@ extension ConductorHarness {
         return caller
     }
 
+    /// CALLS.md, "Order within a decision", for whatever happened.
+    func expectOrder(of events: [RelayEvent]) {
+        let ranks: [RelayEventType: Int] = [
+            .roomCreated: 0, .callInitiated: 1, .participantPrepared: 2, .callRinging: 3, .callAnswered: 4,
+            .calleeEnded: 5, .callEnded: 6, .roomClosed: 8,
+        ]
+        let left = 7
+        for room in Set(events.compactMap(\.roomID)) {
+            let types = events.filter { $0.roomID == room }.map(\.type)
+            guard let first = types.first, !types.contains(.participantReplaced) else { continue }
+            if types.contains(.callEnded) {
+                let order = types.compactMap { $0 == .participantLeft ? left : ranks[$0] }
+                #expect(order == order.sorted(), "\(types)")
+            } else if let answered = types.firstIndex(of: .callAnswered) {
+                #expect(types[..<answered].allSatisfy { $0 != .participantLeft && $0 != .participantJoined }, "\(types)")
+                let joins = types.firstIndex(of: .participantJoined) ?? types.count
+                #expect(!types[joins...].contains(.participantLeft), "\(types)")
+            } else if first == .roomCreated {
+                #expect(types.count == 1 || types[1] == .callInitiated, "\(types)")
+            }
+        }
+    }
+
     func ends(of room: RoomID) -> [RelayEvent] { events.filter { $0.type == .callEnded && $0.roomID == room } }
 
     /// How the call ended, as its one `call.ended` tells it.
@@ -89,4 +112,14 @@ extension ConductorHarness {
     }
 
     func status(_ room: RoomID) -> RoomStatus? { record(room)?.status }
+}
+
+extension ConductorInput {
+    /// Neither a hello nor a drain, which decide about many things in one turn.
+    var isOneDecision: Bool {
+        switch self {
+        case .request, .news: true
+        default: false
+        }
+    }
 }

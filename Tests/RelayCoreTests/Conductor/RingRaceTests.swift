@@ -157,7 +157,7 @@ struct RingRaceTests {
         harness.join(ben, in: second, endOthers: true)
         #expect(
             harness.lines == [
-                "call.ended hangup", "participant.left ben hangup", "participant.left alice peer-left",
+                "call.ended hangup", "participant.left alice peer-left", "participant.left ben hangup",
                 "room.closed hangup", "call.answered ben", "participant.joined ben",
             ])
         #expect(harness.outcome(of: first.room) == "ended")
