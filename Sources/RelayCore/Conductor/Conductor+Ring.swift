@@ -161,7 +161,8 @@ extension Conductor {
             guard !callee.declinedDevices.contains(device) else { throw .ended(room.record.id, .rejected) }
             return .claims
         }
-        let isIn = callee.joinDeadline != nil || ring.kind == .peer
+        let isIn =
+            callee.joinDeadline != nil || ring.kind == .peer
             || room.record.participants.contains { $0.uid == uid && $0.lifecycle.claimsSeat }
         guard callee.device == device || takeover || !joining || !isIn else { throw answeredElsewhere(callee) }
         return .free

@@ -35,7 +35,9 @@ struct RingGroupTests {
         #expect(harness.calleeOutcomes(of: room).count == 3)
     }
 
-    @Test("a busy callee outweighs one who was never reached, and nobody reached is unreachable", arguments: [true, false])
+    @Test(
+        "a busy callee outweighs one who was never reached, and nobody reached is unreachable",
+        arguments: [true, false])
     func unreached(isBusy: Bool) {
         let room = harness.groupCall()
         if isBusy { harness.end(.busy, "ben", in: room) }

@@ -86,7 +86,8 @@ extension ConductorHarness {
                 let order = types.compactMap { $0 == .participantLeft ? left : ranks[$0] }
                 #expect(order == order.sorted(), "\(types)")
             } else if let answered = types.firstIndex(of: .callAnswered) {
-                #expect(types[..<answered].allSatisfy { $0 != .participantLeft && $0 != .participantJoined }, "\(types)")
+                let early: Set<RelayEventType> = [.participantLeft, .participantJoined]
+                #expect(early.isDisjoint(with: types[..<answered]), "\(types)")
                 let joins = types.firstIndex(of: .participantJoined) ?? types.count
                 #expect(!types[joins...].contains(.participantLeft), "\(types)")
             } else if first == .roomCreated {

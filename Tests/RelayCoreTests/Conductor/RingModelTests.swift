@@ -146,7 +146,9 @@ private struct RingWalk {
 
     /// A call that goes well, as far as others let it.
     private mutating func talk() {
-        guard let room = rooms.last?.id, let call = calls[room], let callee = pick(call.callees.sorted()) else { return }
+        guard let room = rooms.last?.id, let call = calls[room], let callee = pick(call.callees.sorted()) else {
+            return
+        }
         for uid in [call.caller, callee] {
             let token = ConductorHarness.token(uid, room)
             let offer = conductorOffer(ufrag: harness.nextUfrag())
@@ -221,8 +223,9 @@ private struct RingWalk {
 
     /// Keys are in; the gate is open where the conductor wants that.
     private func tell(_ participant: HarnessParticipant, in room: RoomID) {
-        guard let worker = holder(of: participant), let record = harness.record(room)?.participants.first(
-            where: { $0.handle == participant.handle })
+        guard let worker = holder(of: participant),
+            let record = harness.record(room)?.participants.first(
+                where: { $0.handle == participant.handle })
         else { return }
         let handle = participant.handle
         let isOpen = record.transport.joinsWhenReady

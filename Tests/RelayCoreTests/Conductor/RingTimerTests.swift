@@ -109,7 +109,7 @@ struct RingTimerTests {
         #expect(Self.missing(harness, room) == ["alice no-join", "ben ice"])
     }
 
-    @Test("a longer connecting expiry of the claimer ends at the join limit as well")
+    @Test("a claimer whose first session failed prepares again within the limit")
     func prepareAgain() {
         let room = harness.call()
         harness.callerPrepared(in: room, joinOnAnswer: true)
