@@ -35,6 +35,8 @@ TESTS = [
     Test("wrtc_call", "wrtc_call_null_tracks"),
     Test("wrtc_call", "wrtc_call_postquantum", environment={"WRTC_FIELD_TRIALS": "WebRTC-EnableDtlsPqc/Enabled/"}),
     Test("wrtc_call", "wrtc_call_loss", seconds=90),
+    Test("ring_call", "ring_answered"),
+    Test("ring_call", "ring_outcomes"),
     Test("aiortc_call", "aiortc_call", network="veth"),
     Test("aiortc_call", "aiortc_wrtc", network="veth"),
     Test("aiortc_call", "ipv6_call", network="veth"),
