@@ -188,6 +188,26 @@ struct RingGroupTests {
         #expect(harness.lines.suffix(3) == ["callee.ended cat", "call.ended room-ended", "room.closed room-ended"])
     }
 
+    @Test("the first of several claimers is the claimer")
+    func firstClaimer() {
+        let room = harness.groupCall()
+        harness.answer("cat", in: room)
+        harness.answer("ben", in: room)
+        #expect(harness.record(room)?.ring?.claimer == ClaimerView(uid: "cat", device: "phone"))
+    }
+
+    @Test("the server that speaks for one whose ring is over changes nothing")
+    func serverTooLate() {
+        let room = harness.groupCall()
+        harness.answer("cat", in: room)
+        harness.end(.rejected, "ben", in: room)
+        #expect(harness.serverEnd(.cancelled, "ben", in: room).problem?.status == 403)
+        let count = harness.events.count
+        harness.serverEnd(.ended, "ben", in: room)
+        #expect(harness.events.count == count)
+        #expect(harness.status(room) == .ongoing)
+    }
+
     @Test("a group's ring and its outcomes survive a restart")
     func restart() {
         let room = harness.groupCall()

@@ -84,6 +84,15 @@ struct RingOrderTests {
         #expect(harness.lines == ["call.answered ben", "participant.joined alice"])
     }
 
+    @Test("a caller who prepares anew without join=on-answer no longer joins on it")
+    func withdrawn() {
+        let room = harness.call()
+        harness.callerPrepared(in: room, joinOnAnswer: true)
+        harness.callerPrepared(in: room, joinOnAnswer: false)
+        harness.answer("ben", in: room)
+        #expect(harness.lines == ["call.answered ben"])
+    }
+
     @Test("a caller whose keys come after the claim joins when they come")
     func lateKeys() {
         let room = harness.call()
