@@ -23,10 +23,11 @@ package final class Router: @unchecked Sendable {
     private let configuration: APIConfiguration
     private let control: Mailbox<ControlMessage>
     private let answers: Answers
-    private let status: @Sendable () -> String
+    private let metrics: @Sendable () -> String
     private let isReady: @Sendable () -> Bool
     private let node: @Sendable () -> JSONValue
-    private var rates: [String: TokenRate] = [:]
+    /// Requests that each token has left in this second.
+    private var rates: [String: Int64] = [:]
     private var ratesSince = Instant(nanoseconds: 0)
 
     package init(
@@ -39,11 +40,7 @@ package final class Router: @unchecked Sendable {
         self.answers = answers
         self.isReady = isReady
         self.node = node
-        status = metrics
-    }
-
-    private struct TokenRate {
-        var left: Int64
+        self.metrics = metrics
     }
 
     /// The HTTP server's sink, on its thread.
@@ -157,18 +154,18 @@ package final class Router: @unchecked Sendable {
             ratesSince = now
         }
         let key = "\(identity.room.text) \(identity.uid) \(identity.device)"
-        let left = rates[key, default: TokenRate(left: configuration.requestsPerSecond)].left
+        let left = rates[key, default: configuration.requestsPerSecond]
         guard left > 0 else {
             throw Problem(
                 status: 429, code: "too-many-requests",
                 detail: "More than \(configuration.requestsPerSecond) requests in a second.", retryAfterSeconds: 1)
         }
-        rates[key] = TokenRate(left: left - 1)
+        rates[key] = left - 1
     }
 
     private func answerStatus(_ route: Route, _ request: HTTPRequest) {
         if route == .metrics {
-            answers.text(request.id, 200, status(), contentType: "text/plain; version=0.0.4")
+            answers.text(request.id, 200, metrics(), contentType: "text/plain; version=0.0.4")
         } else {
             answers.json(request.id, 200, node())
         }

@@ -42,9 +42,4 @@ public enum HeaderExtensionKind: UInt8, CaseIterable, Sendable, Codable {
         get { ids[Int(kind.rawValue)] }
         set { ids[Int(kind.rawValue)] = newValue }
     }
-    /// The kind that `id` stands for; nil when it is not negotiated here. Id 0 never matches.
-    public func kind(of id: UInt8) -> HeaderExtensionKind? {
-        guard id != 0 else { return nil }
-        return HeaderExtensionKind.allCases.first { self[$0] == id }
-    }
 }

@@ -51,7 +51,7 @@ struct TransportFlags: OptionSet {
     static let joinWanted = TransportFlags(rawValue: 4)
     static let joined = TransportFlags(rawValue: 8)
     static let interrupted = TransportFlags(rawValue: 16)
-    /// The feedback interval runs.
+    /// REMB was negotiated for what it sends.
     static let usesREMB = TransportFlags(rawValue: 32)
 }
 

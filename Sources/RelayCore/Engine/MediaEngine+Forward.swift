@@ -49,12 +49,16 @@ extension MediaEngine {
         _ bytes: UnsafeMutablePointer<UInt8>, header: RTPHeader, payloadByteCount: Int, track trackIndex: Int32,
         now: Instant
     ) {
+        let end = header.headerByteCount + payloadByteCount
         // Probes carry nothing or padding only (CLIENTS.md 4.8).
-        guard payloadByteCount >= 2 else { return counters.drop(.rtpPaddingOnly) }
+        guard
+            let original = RTXPacket.originalSequenceNumber(
+                UnsafeBufferPointer(start: bytes, count: end).span, payloadOffset: header.headerByteCount,
+                payloadEnd: end)
+        else { return counters.drop(.rtpPaddingOnly) }
         let sourceIndex = tracks[trackIndex].pointee.currentSource
         guard sourceIndex >= 0 else { return counters.drop(.rtxWithoutOriginal) }
         let payload = bytes + header.headerByteCount
-        let original = UInt16(payload[0]) << 8 | UInt16(payload[1])
         let source = sources + Int(sourceIndex)
         let index = source.pointee.estimator.estimate(original)
         guard source.pointee.replay.check(index) else { return counters.drop(.rtxDuplicate) }
@@ -311,13 +315,14 @@ extension MediaEngine {
     ) {
         let isFirst = subscription.pointee.packetsSent == 0
         if isFirst {
-            subscription.pointee.sequence.start(source: index, output: firstIndex())
+            subscription.pointee.sequence.start(
+                source: index, output: SequenceMap.drawFirstOutput(using: &random))
             subscription.pointee.timestamp.start(
                 source: timestamp, output: UInt32(truncatingIfNeeded: random.next()))
         } else {
             subscription.pointee.sequence.rebase(source: index)
             let elapsed = now - subscription.pointee.lastSent
-            let clockRate: Int64 = subscription.pointee.kind == .audio ? 48_000 : 90_000
+            let clockRate = Int64(tracks[subscription.pointee.track].pointee.codec.clockRate)
             subscription.pointee.timestamp.rebase(
                 source: timestamp, elapsed: elapsed.microseconds * clockRate / 1_000_000)
         }

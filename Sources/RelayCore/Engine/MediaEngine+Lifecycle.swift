@@ -112,16 +112,13 @@ extension MediaEngine {
             timestamp: TimestampMap(), ssrc: section.sendSSRC, rtxSSRC: section.sendRTXSSRC,
             payloadType: section.payloadType, rtxPayloadType: section.rtxPayloadType ?? 0,
             midID: section.extensions[.mid], midByteCount: UInt8(min(section.mid.utf8.count, 16)), mid: mid,
-            passedIDs: SIMD16(repeating: 0), rtxIndex: firstIndex(), packetsSent: 0, octetsSent: 0,
+            passedIDs: SIMD16(repeating: 0), rtxIndex: SequenceMap.drawFirstOutput(using: &random), packetsSent: 0,
+            octetsSent: 0,
             lastSent: Instant(nanoseconds: 0), repairBudget: TokenBucket())
         guard let slot = subscriptions.insert(subscription) else { return }
         transport.pointee.firstSubscription = slot
         if transport.pointee.reporterSSRC == 1 { transport.pointee.reporterSSRC = section.sendSSRC }
     }
-
-    /// Where an outgoing stream starts: in 1024…32767, so that losing its first packets can not desynchronise the
-    /// receiver's rollover counter (DESIGN.md, traps; RFC 3711 §3.3.1).
-    func firstIndex() -> UInt64 { UInt64.random(in: 1_024...32_767, using: &random) }
 
     // MARK: Joining
 
