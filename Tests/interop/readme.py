@@ -9,11 +9,11 @@ from relay import BINARY, ROOT, check
 
 def readme():
     text = (ROOT / "README.md").read_text()
-    block = re.search(r'<!-- These commands are run by the test "readme"\. -->\n```sh\n(.*?)```', text, re.DOTALL)
-    check(block, "the README has no block of commands for this test")
+    blocks = re.findall(r'<!-- These commands are run by the test "readme"\. -->\n```sh\n(.*?)```', text, re.DOTALL)
+    check(len(blocks) == 2, f"the README has {len(blocks)} blocks of commands for this test")
     # The build has been made, and the binary may be another one.
-    commands = block[1].replace("make build\n", "", 1).replace(".build/release/media-relay", str(BINARY))
-    check(commands.count(str(BINARY)) == 3, "the README starts the relay and mints two tokens")
+    commands = "".join(blocks).replace("make build\n", "", 1).replace(".build/release/media-relay", str(BINARY))
+    check(commands.count(str(BINARY)) == 5, "the README starts the relay and mints four tokens")
     with tempfile.TemporaryDirectory(prefix="media-relay-readme-") as home:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("MEDIA_RELAY", "XDG"))}
         done = subprocess.run(
@@ -23,7 +23,7 @@ def readme():
     check(done.returncode == 0, f"the README's commands ended with code {done.returncode}: {done.stdout[-600:]}")
     for part in (
         '"id":"room-1"', '"rooms":[{"id":"room-1"', '"participants":[]', '"type":"node.started"', '"type":"room.created"',
-        '"next":',
+        '"next":', "event: call.initiated", "event: call.ringing", "event: call.ended", '"outcome":"rejected"',
     ):
         check(part in done.stdout, f"{part} is not among what the README's commands print")
     for word in ("not-authenticated", "malformed", "problem"):
