@@ -89,16 +89,30 @@ enum RoomBody {
 
     private static func timeouts(_ value: JSONValue) throws(Problem) -> RoomTimeouts {
         guard case .object(let fields) = value else { throw invalid("timeouts", "must be an object") }
-        let bound: ClosedRange<Int64> = 100...ConductorConfiguration.longestTimeout.milliseconds
+        let longest = ConductorConfiguration.longestTimeout.milliseconds
         var timeouts = RoomTimeouts()
         for field in fields {
-            let time = Interval.milliseconds(try integer(field, bound))
+            // 0 turns off what may be off.
+            if field.value == .integer(0) {
+                switch field.name {
+                case "idleMs":
+                    timeouts.idle = nil
+                    continue
+                case "aloneMs":
+                    timeouts.alone = nil
+                    continue
+                default: break
+                }
+            }
+            let time = Interval.milliseconds(try integer(field, 100...longest))
             switch field.name {
             case "preparedMs": timeouts.prepared = time
             case "connectingMs": timeouts.connecting = time
             case "emptyMs": timeouts.empty = time
             case "maxDurationMs": timeouts.maxDuration = time
             case "joinAfterClaimMs": timeouts.joinAfterClaim = time
+            case "idleMs": timeouts.idle = time
+            case "aloneMs": timeouts.alone = time
             default: throw invalid("timeouts.\(field.name)", "is not a timeout of a room")
             }
         }

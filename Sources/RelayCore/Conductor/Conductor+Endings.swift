@@ -65,7 +65,8 @@ extension Conductor {
 
     /// Whether the caller of a live ring is no longer in when this participant leaves.
     private func isLastOfCaller(_ handle: ParticipantHandle, in room: ConductedRoom) -> Bool {
-        guard let ring = room.record.ring, room.record.status != .ended else { return false }
+        guard let ring = room.record.ring, room.record.status != .ended, room.record.index(of: handle) != nil
+        else { return false }
         return room.record.participants.allSatisfy { ($0.uid == ring.caller) == ($0.handle == handle) }
     }
 
@@ -106,6 +107,8 @@ extension Conductor {
         room.record.emptyDeadline = nil
         room.record.warningDeadline = nil
         room.record.durationDeadline = nil
+        room.record.idle = nil
+        room.record.alone = nil
         for participant in room.record.participants {
             var own = others
             var detail: String?

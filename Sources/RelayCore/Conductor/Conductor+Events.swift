@@ -39,6 +39,9 @@ extension Conductor {
     /// The room goes to the journal with this decision.
     func change(_ room: ConductedRoom) {
         turn.changedRooms.insert(room.record.id)
+        guard !room.isUnsettled else { return }
+        room.isUnsettled = true
+        unsettled.append(room)
     }
 
     /// Tells the room's worker. One that is away hears nothing: its next hello is compared with what is

@@ -116,6 +116,7 @@ extension Conductor {
                     (timers.deadline(of: .emptyRoom(record.handle)) != nil) == (isEmpty && record.ring == nil),
                     "room \(record.id) waits to be closed while somebody is in, or does not while nobody is")
             }
+            checkCountdowns(of: room, require)
             if let ring = record.ring { check(ring, of: room, require) }
             for participant in record.participants { check(participant, in: room, require) }
         }
@@ -147,6 +148,25 @@ extension Conductor {
         require(
             isWaiting != isJoined || room.isAwaitingWorker,
             "\(participant.id) is \(participant.lifecycle.state) with\(isWaiting ? "" : "out") a timer")
+    }
+
+    private func checkCountdowns(
+        of room: ConductedRoom, _ require: (Bool, @autoclosure () -> String) -> Void
+    ) {
+        let record = room.record
+        let due = Self.countdowns(of: record)
+        require((record.idle != nil) == due.idle, "silence counts in \(record.id) and should not, or does not")
+        require((record.alone != nil) == due.alone, "\(record.id) counts who is alone and should not, or does not")
+        for (timer, countdown, length) in [
+            (ConductorTimer.idle(record.handle), record.idle, record.specification.timeouts.idle),
+            (.alone(record.handle), record.alone, record.specification.timeouts.alone),
+        ] {
+            let next = length.flatMap { countdown?.next($0, warningLead: configuration.warningLead) }
+            let isAwaited = next != nil && !room.isAwaitingWorker
+            require((timers.deadline(of: timer) != nil) == isAwaited, "\(timer) is set for nothing, or is not set")
+            if let next, let set = timers.deadline(of: timer) { require(set <= next, "\(timer) comes too late") }
+        }
+        require(!room.isUnsettled, "what counts in \(record.id) was not looked at")
     }
 
     private func check(
@@ -193,8 +213,8 @@ extension Conductor {
     private func isAlive(_ timer: ConductorTimer) -> Bool {
         switch timer {
         case .participant(let handle): roomsByParticipant[handle] != nil
-        case .emptyRoom(let handle), .duration(let handle), .durationWarning(let handle), .ringWindow(let handle),
-            .joinAfterClaim(let handle):
+        case .emptyRoom(let handle), .duration(let handle), .durationWarning(let handle), .idle(let handle),
+            .alone(let handle), .ringWindow(let handle), .joinAfterClaim(let handle):
             roomsByHandle[handle].map { $0.record.status != .ended } ?? false
         case .workerWait: workers.values.contains { $0.endpoint == nil }
         case .retention: endedRooms.count > 0

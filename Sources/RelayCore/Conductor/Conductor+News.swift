@@ -30,13 +30,17 @@ extension Conductor {
         case .pathChanged:
             emit(.participantPathChanged, in: room, of: room.record.participants[index], at: time)
         case .media(_, let kind, _):
+            if room.record.participants[index].lifecycle.holdsSeat { heard(in: room, at: time) }
             let name = kind == .audio ? "audio" : "video"
             emit(
                 .participantMedia, in: room, of: room.record.participants[index], reason: nil,
                 data: [JSONValue.Field("kind", .string(name))], at: time)
         case .statistics(_, let statistics, _):
             // Seen in views only: neither an event nor worth a write.
+            let before = room.record.participants[index].statistics.packetsReceived
             room.record.participants[index].statistics = statistics
+            guard room.record.participants[index].lifecycle.holdsSeat else { break }
+            if statistics.packetsReceived > before { heard(in: room, at: time) } else { unheard(in: room, at: time) }
         }
     }
 }

@@ -70,7 +70,8 @@ extension Conductor {
         let timeouts = specification.timeouts
         let named: [(String, Interval?)] = [
             ("prepared", timeouts.prepared), ("connecting", timeouts.connecting), ("empty", timeouts.empty),
-            ("maxDuration", timeouts.maxDuration), ("joinAfterClaim", timeouts.joinAfterClaim),
+            ("maxDuration", timeouts.maxDuration), ("idle", timeouts.idle), ("alone", timeouts.alone),
+            ("joinAfterClaim", timeouts.joinAfterClaim),
         ]
         for case (let name, let value?) in named {
             guard value > .zero, value <= ConductorConfiguration.longestTimeout else {

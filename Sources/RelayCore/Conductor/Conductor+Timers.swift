@@ -15,10 +15,16 @@ extension Conductor {
                 perform(room.record.lifecycle.receive(.emptyDeadline), on: room, at: now)
             case .durationWarning(let handle):
                 guard let room = roomsByHandle[handle] else { break }
-                warn(room)
+                warnOfDuration(room)
             case .duration(let handle):
                 guard let room = roomsByHandle[handle] else { break }
                 perform(room.record.lifecycle.receive(.durationDeadline), on: room, at: now)
+            case .idle(let handle):
+                guard let room = roomsByHandle[handle] else { break }
+                decideIdle(room)
+            case .alone(let handle):
+                guard let room = roomsByHandle[handle] else { break }
+                decideAlone(room)
             case .ringWindow(let handle):
                 guard let room = roomsByHandle[handle] else { break }
                 receive(.rangOut(nil), in: room, by: nil)
@@ -32,14 +38,20 @@ extension Conductor {
             case .idempotency:
                 forgetIdempotencyKeys()
             }
+            settleCountdowns()
         }
     }
 
-    private func warn(_ room: ConductedRoom) {
+    private func warnOfDuration(_ room: ConductedRoom) {
         room.record.warningDeadline = nil
         guard let end = room.record.durationDeadline else { return }
+        warn(room, reason: "max-duration", end: end)
+    }
+
+    /// `room.warning`: the room ends at `end` for `reason` unless something changes.
+    func warn(_ room: ConductedRoom, reason: String, end: Instant) {
         emit(
-            .roomWarning, in: room, of: nil, reason: "max-duration",
+            .roomWarning, in: room, of: nil, reason: reason,
             data: [JSONValue.Field("remainingMs", .integer(max(0, (end - now).milliseconds)))], at: now)
     }
 }

@@ -24,6 +24,7 @@ extension Conductor {
             if room.isAwaitingWorker {
                 room.isAwaitingWorker = false
                 armTimers(of: room)
+                resumeCountdowns(of: room)
             }
         }
         // Whoever was known before has been judged by now, and removed where that was due.
@@ -65,6 +66,7 @@ extension Conductor {
             room.isAwaitingWorker = true
             for participant in room.record.participants { timers.cancel(.participant(participant.handle)) }
             armRing(of: room)
+            armCountdowns(of: room)
         }
     }
 
@@ -115,6 +117,7 @@ extension Conductor {
         }
         for room in live where room.record.status != .ended {
             room.isAwaitingWorker = room.record.worker != nil
+            restoreCountdowns(of: room)
             if room.isAwaitingWorker { armRing(of: room) } else { armTimers(of: room) }
         }
         if !workers.isEmpty { timers.set(.workerWait, to: now + configuration.workerWait) }
@@ -161,6 +164,9 @@ extension Conductor {
         room.record.ring?.rebase(joinAfterClaim: timeouts.joinAfterClaim) { time in
             now + .milliseconds(max(-1 << 40, min(time - wallClockMs, 1 << 40)))
         }
+        // Whoever was joined is gone with the other boot's workers.
+        room.record.idle = nil
+        room.record.alone = nil
         if room.record.emptyDeadline != nil { room.record.emptyDeadline = now + timeouts.empty }
         if let startedAtMs = room.record.startedAtMs, let longest = timeouts.maxDuration {
             let deadline = instant(ofMs: startedAtMs) + longest

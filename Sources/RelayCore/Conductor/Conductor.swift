@@ -40,6 +40,8 @@ public final class Conductor {
 
     // Of the decision that is being made.
     var turn = ConductorTurn()
+    /// Rooms that have changed since what counts in them was looked at.
+    var unsettled: [ConductedRoom] = []
     var now = Instant(nanoseconds: 0)
     var wallClockMs: Int64 = 0
 
@@ -101,6 +103,7 @@ public final class Conductor {
         case .drain:
             drain()
         }
+        settleCountdowns()
         defer { turn = ConductorTurn() }
         return turn
     }
@@ -150,6 +153,8 @@ final class ConductedRoom {
     /// Its worker is away: what is known here may be older than what the worker knows, so the room's timers
     /// wait for its hello.
     var isAwaitingWorker = false
+    /// Stands in the conductor's `unsettled`.
+    var isUnsettled = false
     init(_ record: RoomRecord) { self.record = record }
 }
 

@@ -22,7 +22,7 @@ public struct ConductorConfiguration: Hashable, Sendable {
     public var idempotencyLife = Interval.seconds(24 * 3_600)
     /// How long restored rooms wait for the worker that carries them.
     public var workerWait = Interval.seconds(2)
-    /// How long before the end by max duration the room is warned.
+    /// How long before its end by max duration, silence or solitude the room is warned.
     public var warningLead = Interval.seconds(60)
     /// `Retry-After` of 503 and 429 answers.
     public var retryAfterSeconds = 5
@@ -30,6 +30,10 @@ public struct ConductorConfiguration: Hashable, Sendable {
 
     /// How long a participant's token may look at its ended room (API.md).
     public static let participantsLook = Interval.seconds(300)
+    /// Silence that has lasted so long goes to the journal; of a shorter one a restart knows nothing.
+    static let silenceStoredAfter = Interval.seconds(10)
+    /// How long a worker that has come back takes at most to report twice on everybody that it holds.
+    static let reportsOfEverybody = Limits.statisticsInterval + Limits.statisticsInterval
     /// The longest time that a room may set for any of its timers.
     public static let longestTimeout = Interval.seconds(30 * 24 * 3_600)
     /// A room's metadata, in UTF-8 bytes.

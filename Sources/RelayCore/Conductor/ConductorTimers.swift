@@ -7,6 +7,10 @@ package enum ConductorTimer: Hashable {
     case emptyRoom(RoomHandle)
     case durationWarning(RoomHandle)
     case duration(RoomHandle)
+    /// Nobody sends: the warning, then the end.
+    case idle(RoomHandle)
+    /// One is left of a group: the warning, then the end.
+    case alone(RoomHandle)
     /// Nobody has answered in the ring's window.
     case ringWindow(RoomHandle)
     /// Caller and claimer had to be joined by now.
@@ -21,7 +25,8 @@ package enum ConductorTimer: Hashable {
     /// The timers that a room may have, all cancelled at its end.
     package static func all(ofRoom room: RoomHandle) -> [ConductorTimer] {
         [
-            .emptyRoom(room), .durationWarning(room), .duration(room), .ringWindow(room), .joinAfterClaim(room),
+            .emptyRoom(room), .durationWarning(room), .duration(room), .idle(room), .alone(room), .ringWindow(room),
+            .joinAfterClaim(room),
         ]
     }
 }

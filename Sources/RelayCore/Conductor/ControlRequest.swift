@@ -62,6 +62,15 @@ public struct RoomTimeouts: Hashable, Sendable, Codable {
     }
     /// Nil is the default, so that records from before the ring are read as well.
     private var otherJoinAfterClaim: Interval?
+    /// No media from anybody; 180 s. Nil: off.
+    public var idle: Interval? {
+        get { otherIdle == .zero ? nil : otherIdle ?? .seconds(180) }
+        set { otherIdle = newValue == .seconds(180) ? nil : newValue ?? .zero }
+    }
+    /// Nil is the default, zero is off.
+    private var otherIdle: Interval?
+    /// One is left of a group. Nil: off.
+    public var alone: Interval?
     public init() {}
 }
 

@@ -5,6 +5,8 @@ public struct RoomLifecycle: Hashable, Sendable, Codable {
     public let kind: RoomKind
     public private(set) var status: RoomStatus
     public private(set) var outcome: RoomOutcome?
+    /// Why a group's room ends in which one has been left for too long.
+    static let aloneReason = "alone"
     /// Participants who are in, whatever their state.
     public private(set) var presentCount: Int
 
@@ -31,6 +33,10 @@ public struct RoomLifecycle: Hashable, Sendable, Codable {
         case deleted
         case emptyDeadline
         case durationDeadline
+        /// Nobody has sent for too long.
+        case idleDeadline
+        /// One was left of a group for too long.
+        case aloneDeadline
         case drained
         /// The process that carried the room's media is gone.
         case workerLost
@@ -87,6 +93,12 @@ public struct RoomLifecycle: Hashable, Sendable, Codable {
         case .durationDeadline:
             guard status == .ongoing else { return .nothing }
             return end(.ended, others: .roomEnded, reason: "max-duration")
+        case .idleDeadline:
+            guard status == .ongoing else { return .nothing }
+            return end(.ended, others: .idle, reason: LeaveReason.idle.rawValue)
+        case .aloneDeadline:
+            guard status == .ongoing else { return .nothing }
+            return end(.ended, others: .roomEnded, reason: Self.aloneReason)
         case .drained:
             return end(.drained, others: .drained, reason: LeaveReason.drained.rawValue)
         case .workerLost:

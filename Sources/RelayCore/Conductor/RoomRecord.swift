@@ -31,6 +31,10 @@ public struct RoomRecord: Hashable, Sendable, Codable {
     public internal(set) var emptyDeadline: Instant?
     public internal(set) var warningDeadline: Instant?
     public internal(set) var durationDeadline: Instant?
+    /// Nobody sends; nil while that does not count.
+    public internal(set) var idle: Countdown?
+    /// One is left of a group; nil while that does not count.
+    public internal(set) var alone: Countdown?
 
     init(id: RoomID, handle: RoomHandle, ordinal: UInt64, specification: RoomSpecification, createdAtMs: Int64) {
         self.id = id

@@ -5,9 +5,11 @@ import Testing
 @Suite("Conductor: leaving and ending")
 struct ConductorEndingTests {
     /// Two joined users in a peer room.
-    private func call() -> (ConductorHarness, RoomID, HarnessParticipant, HarnessParticipant) {
+    private func call(
+        _ change: (inout RoomSpecification) -> Void = { _ in }
+    ) -> (ConductorHarness, RoomID, HarnessParticipant, HarnessParticipant) {
         let harness = ConductorHarness()
-        let room = harness.createRoom()
+        let room = harness.createRoom(nil, change)
         return (harness, room, harness.joined("alice", in: room), harness.joined("bob", in: room))
     }
 
@@ -113,7 +115,7 @@ struct ConductorEndingTests {
 
     @Test("a joined participant does not expire")
     func joinedDoesNotExpire() {
-        let (harness, room, alice, _) = call()
+        let (harness, room, alice, _) = call { $0.timeouts.idle = nil }
         harness.advance(.seconds(3_000))
         #expect(harness.state(alice, in: room) == .joined)
     }

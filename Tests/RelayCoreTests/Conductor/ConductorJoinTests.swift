@@ -261,7 +261,7 @@ struct ConductorJoinTests {
     @Test("prepared devices of a joined user stay until they expire")
     func preparedDevicesStay() {
         let harness = ConductorHarness()
-        let room = harness.createRoom()
+        let room = harness.createRoom { $0.timeouts.idle = nil }
         let laptop = harness.prepared("alice", in: room, device: "laptop")
         harness.joined("alice", in: room, device: "phone")
         #expect(harness.state(laptop, in: room) == .prepared)

@@ -271,7 +271,7 @@ struct ConductorRoomTests {
     @Test("the empty time starts anew when the last one leaves, and a group then ends")
     func emptyGroupEnds() {
         let harness = ConductorHarness()
-        let room = harness.createRoom(kind: .group)
+        let room = harness.createRoom(kind: .group) { $0.timeouts.idle = nil }
         harness.advance(.seconds(59))
         let alice = harness.joined("alice", in: room)
         harness.advance(.seconds(600))
@@ -288,7 +288,10 @@ struct ConductorRoomTests {
     @Test("a room with a longest duration is warned a minute before and then ends")
     func maxDuration() {
         let harness = ConductorHarness()
-        let room = harness.createRoom { $0.timeouts.maxDuration = .seconds(600) }
+        let room = harness.createRoom {
+            $0.timeouts.maxDuration = .seconds(600)
+            $0.timeouts.idle = nil
+        }
         harness.joined("alice", in: room)
         harness.joined("bob", in: room)
         harness.advance(.seconds(540))

@@ -217,4 +217,18 @@ struct RingGroupTests {
         harness.end(.busy, "cat", in: room)
         #expect(harness.outcome(of: room) == "rejected")
     }
+
+    @Test("a callee that goes over to another call leaves those ringing who are still rung")
+    func goesOver() {
+        let room = harness.groupCall()
+        let ben = harness.prepared("ben", in: room)
+        harness.join(ben, in: room)
+        let other = harness.call(from: "dan", to: "ben")
+        harness.join(harness.prepared("ben", in: other), in: other, endOthers: true)
+        #expect(harness.leaveReason(ben) == "hangup")
+        #expect(harness.status(room) == .ongoing)
+        #expect(harness.record(room)?.ring?.callee("cat")?.outcome == nil)
+        harness.advance(.seconds(45))
+        #expect(harness.calleeOutcomes(of: room) == ["cat unreachable"])
+    }
 }

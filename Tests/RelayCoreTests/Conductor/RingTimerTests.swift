@@ -58,7 +58,7 @@ struct RingTimerTests {
 
     @Test("both joined 1 ms before the limit: the call goes on without a ring's timer")
     func joinedInTime() {
-        let room = harness.call()
+        let room = harness.call { $0.timeouts.idle = nil }
         let alice = harness.prepared("alice", in: room)
         let ben = harness.prepared("ben", in: room)
         harness.join(ben, in: room)
