@@ -4,9 +4,9 @@ SWIFT ?= swift
 PORT ?= 8080
 MEDIA_PORT ?= 40000
 
-.PHONY: run build test test-unit test-interop bench bench-quick format clean packages
+.PHONY: run build test test-unit test-interop bench bench-quick bench-ring format clean packages
 
-## Build, start the relay with its demo page on http://127.0.0.1:8080/ (LAN=1: HTTPS, for a phone on the same network).
+## Build, start the relay and the signaling server of examples/signaling: http://127.0.0.1:8080/ (LAN=1: HTTPS, for a phone).
 run: build
 	scripts/run.sh
 
@@ -32,6 +32,12 @@ bench: packages
 bench-quick: packages
 	@$(SWIFT) build -c release --product RelayBench $(if $(JSON),>/dev/null 2>&1)
 	@.build/release/RelayBench --quick $(if $(JSON),--json)
+
+## How soon both sides hear and see each other after the answer: Chromium at 50 ms one way (root).
+bench-ring: build
+	scripts/install-packages.sh interop
+	@[ -x .venv/bin/python ] || python3 -m venv .venv
+	.venv/bin/python bench/ring_latency.py
 
 packages:
 	@scripts/install-packages.sh build

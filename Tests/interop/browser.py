@@ -195,8 +195,11 @@ class Page:
                 check("error" not in message, f"{method}: {message.get('error')}")
                 return message["result"]
 
-    def evaluate(self, expression):
-        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+    def evaluate(self, expression, wait=False):
+        """The expression's value; `wait`: what its promise gives."""
+        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=wait)
+        check(not wait or "exceptionDetails" not in answer, f"{expression}: {answer.get('exceptionDetails')}")
+        return answer["result"].get("value")
 
     def until(self, expression, seconds, what):
         deadline = time.monotonic() + seconds

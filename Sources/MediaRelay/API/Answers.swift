@@ -123,9 +123,10 @@ package final class Answers: ReplySink, EventSink, @unchecked Sendable {
             json(
                 id, isNew ? 201 : 200, ViewJSON.room(room, withParticipants: true),
                 headers: [.init("Location", "/v1/rooms/\(room.id.text)")])
-        case .rooms(let rooms, let next):
+        case .rooms(let rooms, let next, let seq):
             var fields: [JSONValue.Field] = [
-                .init("rooms", .array(rooms.map { ViewJSON.room($0, withParticipants: false) }))
+                .init("rooms", .array(rooms.map { ViewJSON.room($0, withParticipants: false) })),
+                .init("seq", .integer(Int64(seq))),
             ]
             if let next { fields.append(.init("next", .string(next))) }
             json(id, 200, .object(fields))

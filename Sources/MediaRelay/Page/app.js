@@ -1,7 +1,9 @@
 // The demo page: one call with one other, through the relay's public API and nothing else.
 //
-// Owns the page's state and the one RTCPeerConnection. Decides nothing about the room: what it shows of the participants is
+// Owns the page's state and the one session. Decides nothing about the room: what it shows of the participants is
 // what the room's event stream says. Nothing is sent before the own "Join": until then the tracks of the senders are null.
+
+import { Refusal, Session, ask, follow, openDevices, sleep } from "/session.js";
 
 const $ = (id) => document.getElementById(id);
 const parameters = new URLSearchParams(location.search);
@@ -10,86 +12,12 @@ const device = "browser";
 /** Everything about the current call; null when there is none. */
 let call = null;
 
-// MARK: The API
-
-/** A refusal of the relay (an RFC 9457 problem document) or of the network, in words. */
-class Refusal extends Error {
-  constructor(message, problem) {
-    super(message);
-    this.problem = problem;
-  }
-}
-
-async function ask(path, options = {}) {
-  let response;
-  try {
-    response = await fetch(path, options);
-  } catch {
-    throw new Refusal("The relay does not answer. Is it still running?");
-  }
-  if (response.ok) return response;
-  const problem = await response.json().catch(() => null);
-  throw new Refusal(problem?.detail ?? `The relay answered ${response.status}.`, problem);
-}
-
-const authorized = (headers = {}) => ({ Authorization: `Bearer ${call.token}`, ...headers });
-
-/**
- * Follows the room's events until it is closed. The stream is read with fetch because the token belongs in a header; a
- * break resumes behind the last event seen.
- */
-async function follow(current) {
-  let last = null;
-  while (call === current && !current.closed) {
-    try {
-      const headers = authorized({ Accept: "text/event-stream" });
-      if (last !== null) headers["Last-Event-ID"] = last;
-      const response = await fetch(`/v1/rooms/${current.room}/events`, { headers, signal: current.abort.signal });
-      if (!response.ok) {
-        if (response.status < 500 && response.status !== 429) return;
-        throw new Error(`status ${response.status}`);
-      }
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      let buffer = "";
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) break;
-        buffer += value;
-        for (let end = buffer.indexOf("\n\n"); end >= 0; end = buffer.indexOf("\n\n")) {
-          const message = parseMessage(buffer.slice(0, end));
-          buffer = buffer.slice(end + 2);
-          if (message.id) last = message.id;
-          if (message.data && call === current) receive(current, JSON.parse(message.data));
-        }
-      }
-    } catch {
-      if (current.abort.signal.aborted) return;
-    }
-    await sleep(1000);
-  }
-}
-
-/** One server-sent event: its fields by name; several data lines are one text. */
-function parseMessage(text) {
-  const message = {};
-  for (const line of text.split("\n")) {
-    const colon = line.indexOf(":");
-    if (colon <= 0) continue;
-    const name = line.slice(0, colon);
-    const value = line.slice(colon + 1).replace(/^ /, "");
-    message[name] = name === "data" && message.data !== undefined ? `${message.data}\n${value}` : value;
-  }
-  return message;
-}
-
-const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-
 // MARK: A call, step by step
 
 async function prepare(room, name) {
   const current = {
     name, started: performance.now(), states: [], people: new Map(), own: null, closed: null, ended: false,
-    abort: new AbortController(), connection: null, stream: null, token: "", room: "", location: "",
+    abort: new AbortController(), session: null, stream: null, token: "", room: "",
     joining: false, timings: {}, beforeJoin: null, figures: null, problems: [], samples: [],
   };
   call = current;
@@ -97,73 +25,43 @@ async function prepare(room, name) {
   complain("");
   say("Opening camera and microphone…", "Allow them if the browser asks.");
   try {
-    current.stream = await openDevices(current);
+    const { stream, problems } = await openDevices();
+    current.stream = stream;
+    current.problems.push(...problems);
     if (call !== current) return;
-    $("local").srcObject = current.stream;
+    const kinds = stream.getTracks().map((track) => track.kind);
+    if (kinds.length === 0) complain("There is no camera and no microphone: you will only see and hear the other.");
+    else if (!kinds.includes("video")) complain("There is no camera: the other will only hear you.");
+    $("local").srcObject = stream;
     say("Connecting to the relay…", "");
-    const session = await ask("/demo/session", {
+    const answer = await ask("/demo/session", {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ room, name }),
     });
-    Object.assign(current, await session.json());
+    Object.assign(current, await answer.json());
     $("own-name").textContent = `${current.uid} (you)`;
-    follow(current);
+    current.session = new Session({
+      room: current.room, token: current.token, progress: (step) => noteProgress(current, step),
+    });
+    follow(`/v1/rooms/${current.room}/events`, {
+      headers: current.session.authorized(), signal: current.abort.signal, isOver: () => current.closed !== null,
+      receive: (event) => { if (call === current) receive(current, event); },
+    });
     await connect(current);
   } catch (error) {
     if (call === current) fail(error);
   }
 }
 
-/** Camera and microphone; without a camera the microphone alone; without either nothing is sent. */
-async function openDevices(current) {
-  const video = { width: { ideal: 640 }, height: { ideal: 480 }, frameRate: { ideal: 30 } };
-  const audio = { echoCancellation: true, noiseSuppression: true };
-  if (!navigator.mediaDevices) {
-    throw new Refusal("The browser gives camera and microphone only to pages from localhost or over HTTPS.");
-  }
-  try {
-    return await navigator.mediaDevices.getUserMedia({ audio, video });
-  } catch (error) {
-    current.problems.push(`camera: ${error.name}`);
-  }
-  try {
-    const stream = await navigator.mediaDevices.getUserMedia({ audio });
-    complain("There is no camera: the other will only hear you.");
-    return stream;
-  } catch (error) {
-    current.problems.push(`microphone: ${error.name}`);
-    complain("There is no camera and no microphone: you will only see and hear the other.");
-    return new MediaStream();
-  }
+function noteProgress(current, step) {
+  current.timings[step] ??= since(current);
+  if (step === "failed" && call === current && !current.closed) complain("The media path to the relay is gone.");
 }
 
 async function connect(current) {
-  // One offer, one answer, no servers, no candidates: the relay learns the address from the first check.
-  const connection = new RTCPeerConnection({ iceServers: [], bundlePolicy: "max-bundle" });
-  current.connection = connection;
-  const streams = [current.stream];
-  current.senders = {
-    audio: connection.addTransceiver("audio", { direction: "sendrecv", streams }).sender,
-    video: connection.addTransceiver("video", { direction: "sendrecv", streams }).sender,
-  };
-  const remote = new MediaStream();
-  $("remote").srcObject = remote;
-  connection.ontrack = (event) => remote.addTrack(event.track);
-  connection.onconnectionstatechange = () => {
-    if (connection.connectionState === "connected") current.timings.connected ??= since(current);
-    if (connection.connectionState === "failed" && call === current && !current.closed) {
-      complain("The media path to the relay is gone.");
-    }
-  };
-  await connection.setLocalDescription();
-  current.timings.posted = since(current);
-  const answer = await ask(`/v1/rooms/${current.room}/sessions?state=prepared`, {
-    method: "POST", headers: authorized({ "Content-Type": "application/sdp" }), body: connection.localDescription.sdp,
-  });
+  $("remote").srcObject = current.session.remote;
+  await current.session.prepare();
   if (call !== current) return;
-  current.location = answer.headers.get("Location");
-  current.own = current.location.split("/").pop();
-  current.timings.answered = since(current);
-  await connection.setRemoteDescription({ type: "answer", sdp: await answer.text() });
+  current.own = current.session.participant;
   $("hangup").disabled = false;
   showPeople();
   advance();
@@ -178,10 +76,9 @@ async function join() {
   $("join").disabled = true;
   say("Joining…", "");
   try {
-    current.beforeJoin = await totals(current);
-    await Promise.all(
-      current.stream.getTracks().map((track) => current.senders[track.kind].replaceTrack(track)));
-    await ask(`${current.location}/join`, { method: "POST", headers: authorized() });
+    current.beforeJoin = await current.session.totals();
+    await current.session.send(current.stream);
+    await current.session.join();
     $("remote").play().catch(() => { $("listen").hidden = false; });
     watchFirstFrame(current);
   } catch (error) {
@@ -203,10 +100,10 @@ async function hangUp() {
   const current = call;
   if (!current || current.ended) return;
   $("hangup").disabled = true;
-  if (!current.location) return finish(current, "You gave up before the call was set up.", "");
-  current.figures = await totals(current).catch(() => current.figures);
+  if (!current.own) return finish(current, "You gave up before the call was set up.", "");
+  current.figures = await current.session.totals().catch(() => current.figures);
   try {
-    await ask(current.location, { method: "DELETE", headers: authorized() });
+    await current.session.leave();
   } catch (error) {
     complain(error.message);
   }
@@ -218,7 +115,7 @@ async function hangUp() {
 function fail(error) {
   call?.problems.push(error.message);
   complain(error.message);
-  if (call && !call.location) finish(call, "The call could not be set up.", error.message);
+  if (call && !call.own) finish(call, "The call could not be set up.", error.message);
 }
 
 // MARK: What the room says
@@ -271,7 +168,7 @@ function setState(current, person, state, reason) {
 }
 
 const ownPerson = () => call?.people.get(call.own);
-const ownState = () => ownPerson()?.state ?? (call?.connection ? "connecting" : "none");
+const ownState = () => ownPerson()?.state ?? (call?.session?.connection ? "connecting" : "none");
 
 /** The other of the call: the one who is here, else the last who was. */
 function otherPerson(current = call) {
@@ -353,9 +250,9 @@ async function finish(current, headline, facts) {
     durationMs: current.closed?.durationMs ?? null,
   };
   clearInterval(current.ticker);
-  current.figures = await totals(current).catch(() => current.figures) ?? current.figures;
+  current.figures = await current.session?.totals().catch(() => current.figures) ?? current.figures;
   current.abort.abort();
-  current.connection?.close();
+  current.session?.close();
   for (const track of current.stream?.getTracks() ?? []) track.stop();
   $("local").srcObject = null;
   $("remote").srcObject = null;
@@ -370,72 +267,8 @@ async function finish(current, headline, facts) {
 
 const since = (current) => Math.round(performance.now() - current.started);
 
-/** Counters of the connection since its start, from getStats. */
-async function totals(current) {
-  if (!current.connection || current.connection.signalingState === "closed") return null;
-  const found = {
-    framesDecoded: 0, framesPerSecond: 0, frameWidth: 0, frameHeight: 0, freezeCount: 0, framesSent: 0,
-    totalFreezesDuration: null,
-    audioPacketsReceived: 0, videoPacketsReceived: 0, audioPacketsLost: 0, videoPacketsLost: 0,
-    bytesReceived: 0, bytesSent: 0, totalAudioEnergy: 0, samplesReceived: 0, concealedSamples: 0, roundTripMs: null,
-    remoteFractionLost: null, srtpCipher: null, sentWidth: 0, sentHeight: 0, sentFramesPerSecond: 0, keyFramesDecoded: 0,
-    pliSent: 0, nackSent: 0,
-  };
-  const report = await current.connection.getStats();
-  for (const item of report.values()) {
-    switch (item.type) {
-      case "inbound-rtp": addInbound(found, item); break;
-      case "outbound-rtp":
-        found.bytesSent += item.bytesSent ?? 0;
-        if (item.kind === "video") {
-          found.framesSent += item.framesSent ?? item.framesEncoded ?? 0;
-          found.sentWidth = item.frameWidth ?? found.sentWidth;
-          found.sentHeight = item.frameHeight ?? found.sentHeight;
-          found.sentFramesPerSecond = item.framesPerSecond ?? found.sentFramesPerSecond;
-        }
-        break;
-      case "remote-inbound-rtp":
-        if (item.fractionLost !== undefined) {
-          found.remoteFractionLost = Math.max(found.remoteFractionLost ?? 0, item.fractionLost);
-        }
-        if (item.roundTripTime !== undefined) found.roundTripMs ??= item.roundTripTime * 1000;
-        break;
-      case "candidate-pair":
-        if (item.currentRoundTripTime !== undefined && (item.nominated || item.state === "succeeded")) {
-          found.roundTripMs = item.currentRoundTripTime * 1000;
-        }
-        break;
-      case "transport": found.srtpCipher = item.srtpCipher ?? found.srtpCipher; break;
-    }
-  }
-  return found;
-}
-
-function addInbound(found, item) {
-  found.bytesReceived += item.bytesReceived ?? 0;
-  found.nackSent += item.nackCount ?? 0;
-  if (item.kind === "audio") {
-    found.audioPacketsReceived += item.packetsReceived ?? 0;
-    found.audioPacketsLost += item.packetsLost ?? 0;
-    found.totalAudioEnergy += item.totalAudioEnergy ?? 0;
-    found.samplesReceived += item.totalSamplesReceived ?? 0;
-    found.concealedSamples += item.concealedSamples ?? 0;
-  } else {
-    found.videoPacketsReceived += item.packetsReceived ?? 0;
-    found.videoPacketsLost += item.packetsLost ?? 0;
-    found.framesDecoded += item.framesDecoded ?? 0;
-    found.keyFramesDecoded += item.keyFramesDecoded ?? 0;
-    found.freezeCount += item.freezeCount ?? 0;
-    found.totalFreezesDuration = item.totalFreezesDuration ?? found.totalFreezesDuration;
-    found.pliSent += item.pliCount ?? 0;
-    found.framesPerSecond = item.framesPerSecond ?? found.framesPerSecond;
-    found.frameWidth = item.frameWidth ?? found.frameWidth;
-    found.frameHeight = item.frameHeight ?? found.frameHeight;
-  }
-}
-
 async function measure(current) {
-  const now = await totals(current).catch(() => null);
+  const now = await current.session.totals().catch(() => null);
   if (!now || call !== current || current.ended) return;
   const before = current.figures;
   const seconds = before ? (performance.now() - current.measuredAt) / 1000 : 1;
@@ -566,9 +399,7 @@ $("camera").addEventListener("click", () => toggle($("camera"), "video", "Turn c
 $("listen").addEventListener("click", () => { $("remote").play(); $("listen").hidden = true; });
 // A closed tab leaves at once instead of being lost after 30 s.
 addEventListener("pagehide", () => {
-  if (call && !call.ended && call.location) {
-    fetch(call.location, { method: "DELETE", headers: authorized(), keepalive: true });
-  }
+  if (call && !call.ended) call.session?.leave({ keepalive: true });
 });
 
 $("room").value = parameters.get("room") ?? "try";
@@ -591,7 +422,7 @@ async function until(condition, seconds, what) {
 async function sample(current, seconds) {
   const end = performance.now() + seconds * 1000;
   while (performance.now() < end && !current.ended) {
-    const now = await totals(current).catch(() => null);
+    const now = await current.session.totals().catch(() => null);
     if (now) {
       const { framesDecoded, audioPacketsReceived, freezeCount, totalFreezesDuration, samplesReceived, concealedSamples } = now;
       current.samples.push({

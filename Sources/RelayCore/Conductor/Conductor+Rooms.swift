@@ -166,7 +166,8 @@ extension Conductor {
             index += 1
         }
         let hasMore = index < listing.entries.count
-        return .rooms(views, nextCursor: hasMore ? String(listing.entries[index - 1].ordinal) : nil)
+        let next = hasMore ? String(listing.entries[index - 1].ordinal) : nil
+        return .rooms(views, nextCursor: next, seq: newestSeq)
     }
 
     /// The rooms that a user is in, calls or is called to.
@@ -184,6 +185,7 @@ extension Conductor {
         let ordinals = records.keys.sorted()
         let page = ordinals.prefix(pageSize)
         let views = page.compactMap { records[$0]?.view(seq: newestSeq) }
-        return .rooms(views, nextCursor: ordinals.count > pageSize ? page.last.map { String($0) } : nil)
+        let next = ordinals.count > pageSize ? page.last.map { String($0) } : nil
+        return .rooms(views, nextCursor: next, seq: newestSeq)
     }
 }

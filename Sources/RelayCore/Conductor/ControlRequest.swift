@@ -139,7 +139,8 @@ public enum ControlRequest: Hashable, Sendable {
 public enum ControlReply: Hashable, Sendable {
     /// 201, or 200 when `isNew` is false (the same id and body again). A repeated idempotency key repeats the first answer.
     case created(RoomView, isNew: Bool)
-    case rooms([RoomView], nextCursor: String?)
+    /// `seq`: the newest event that the page knows of. Who follows the events behind the first page's misses none.
+    case rooms([RoomView], nextCursor: String?, seq: UInt64)
     case room(RoomView)
     /// 201: the SDP answer, where the session lives and its ICE generation as a strong ETag (without quotes).
     case prepared(ParticipantID, answer: [UInt8], etag: String, isNew: Bool)

@@ -184,7 +184,7 @@ struct ConductorRoomTests {
         repeat {
             let reply = harness.request(
                 ConductorHarness.server, .listRooms(status: nil, uid: nil, cursor: cursor, limit: 3))
-            guard case .rooms(let views, let next) = reply else { break }
+            guard case .rooms(let views, let next, _) = reply else { break }
             seen += views.map(\.id)
             cursor = next
         } while cursor != nil
@@ -201,7 +201,7 @@ struct ConductorRoomTests {
         harness.prepared("alice", in: second)
         func list(_ status: RoomStatus?, _ uid: String?) -> [RoomID] {
             let request = ControlRequest.listRooms(status: status, uid: uid, cursor: nil, limit: 50)
-            guard case .rooms(let views, nil) = harness.request(ConductorHarness.server, request) else { return [] }
+            guard case .rooms(let views, nil, _) = harness.request(ConductorHarness.server, request) else { return [] }
             return views.map(\.id)
         }
         #expect(list(.ongoing, nil) == [first])
@@ -225,7 +225,7 @@ struct ConductorRoomTests {
         let ids = (0..<300).map { _ in harness.createRoom() }
         for id in ids.prefix(250) { _ = harness.request(ConductorHarness.server, .deleteRoom(id, reason: nil)) }
         let request = ControlRequest.listRooms(status: nil, uid: nil, cursor: "200", limit: 500)
-        guard case .rooms(let views, nil) = harness.request(ConductorHarness.server, request) else { return }
+        guard case .rooms(let views, nil, _) = harness.request(ConductorHarness.server, request) else { return }
         #expect(views.map(\.id) == Array(ids[249...]))
     }
 
@@ -238,6 +238,19 @@ struct ConductorRoomTests {
         #expect(view?.seq == harness.events.last?.seq)
         #expect(view?.status == .ongoing)
         #expect(view?.participants.first?.state == .joined)
+    }
+
+    @Test("a listing carries the number of the newest event, also when it is empty", arguments: [nil, "alice", "nobody"])
+    func listingCursor(_ uid: String?) {
+        let harness = ConductorHarness()
+        harness.joined("alice", in: harness.createRoom())
+        let request = ControlRequest.listRooms(status: .ongoing, uid: uid, cursor: nil, limit: 5)
+        guard case .rooms(let views, _, let seq) = harness.request(ConductorHarness.server, request) else {
+            Issue.record("no listing")
+            return
+        }
+        #expect(views.count == (uid == "nobody" ? 0 : 1))
+        #expect(seq == harness.events.last?.seq)
     }
 
     @Test("a deleted room ends for everybody with the given reason, and again it is done")

@@ -158,7 +158,7 @@ struct RingCreationTests {
     func listing() {
         let room = harness.call()
         let list = ControlRequest.listRooms(status: nil, uid: "ben", cursor: nil, limit: 10)
-        guard case .rooms(let rooms, _) = harness.request(ConductorHarness.server, list) else {
+        guard case .rooms(let rooms, _, _) = harness.request(ConductorHarness.server, list) else {
             Issue.record("no listing")
             return
         }
