@@ -165,6 +165,24 @@ class Scene:
             check(heard > 0, f"{tab.key} hears nothing: {heard}")
 
 
+def restarted(tab):
+    """An ICE restart in the middle of a call: new credentials on both sides, and media goes on."""
+    session = "window.pageCall().session"
+    names = f"{session}.connection.{{side}}Description.sdp.match(/ice-ufrag:(\\S+)/)[1]"
+    both = f"[{names.format(side='local')}, {names.format(side='remote')}].join()"
+    before = tab.evaluate(both)
+    tab.evaluate(f"{session}.restart()", wait=True)
+    after = tab.evaluate(both)
+    check(not set(before.split(",")) & set(after.split(",")), f"the credentials went from {before} to {after}")
+    packets = f"{session}.totals().then((t) => t.audioPacketsReceived + t.framesSent)"
+    count = tab.evaluate(packets, wait=True)
+    time.sleep(1.5)
+    grown = tab.evaluate(packets, wait=True) - count
+    check(grown > 50, f"after the restart {tab.key} received and sent only {grown} packets and frames")
+    state = tab.evaluate(f"{session}.connection.connectionState")
+    check(state == "connected", f"after the restart {tab.key} is {state}")
+
+
 def pictures(name, **tabs):
     for side, tab in tabs.items():
         tab.picture(f"{name}-{side}")
@@ -186,6 +204,7 @@ def ring_page_outcomes():
             alice.click("done")
         room = scene.rings(alice, bob, "video")
         pictures("ringing-video", caller=alice, callee=bob)
+        bob.picture("ringing-phone", width=390, height=844, dark=True)
         alice.click("hang-up")
         alice.reads("headline", "You cancelled the call.")
         bob.reads("notice", "Missed call from alice.")
@@ -234,6 +253,9 @@ def ring_page_calls():
             tab.ask("Page.bringToFront")
             tab.until("document.getElementById('screen').classList.contains('has-picture')", 8, f"picture in {tab.key}")
         pictures("answered", caller=alice, callee=bob, elsewhere=tablet)
+        alice.picture("answered-phone", width=390, height=844, dark=True)
+        check(alice.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than a phone")
+        restarted(bob)
         bob.click("hang-up")
         bob.reads("headline", "You hung up.")
         alice.reads("headline", "bob hung up.")
@@ -253,6 +275,7 @@ def ring_page_calls():
             second = scene.room()
             if button == "busy":
                 pictures("call-waiting", callee=alice)
+                alice.picture("call-waiting-phone", width=390, height=844)
             alice.click(button)
             carol.reads("headline", words)
             scene.ended(second, outcome)
@@ -273,3 +296,41 @@ def ring_page_calls():
         pictures("hung-up-by-caller", caller=carol, callee=alice)
         check_order(scene.relay.events())
         return "answered, elsewhere, hung up by callee and caller, waiting: busy, declined, end & accept"
+
+
+def ring_page_media():
+    """Mute, hold, and an audio call that becomes a video call: declined first, then accepted."""
+    with Scene("alice", "bob") as scene:
+        alice, bob = scene.tabs
+        room = scene.rings(alice, bob)
+        bob.click("answer")
+        scene.talk(alice, bob)
+        alice.click("mute")
+        alice.reads("mute", "Unmute")
+        bob.reads("with", "alice · muted")
+        scene.relay.await_event("participant.changed", room, 2, uid="alice")
+        alice.click("mute")
+        bob.reads("with", "alice")
+        bob.click("hold")
+        alice.reads("overlay", "bob holds the call.")
+        bob.reads("overlay", "You hold the call.")
+        pictures("held", caller=alice, callee=bob)
+        bob.click("hold")
+        alice.until("!document.getElementById('overlay').checkVisibility()", 3, "end of the hold")
+        alice.click("add-video")
+        bob.reads("wish-words", "alice would like to see you.")
+        pictures("video-asked", caller=alice, callee=bob)
+        bob.click("decline-video")
+        bob.until("!document.getElementById('wish').checkVisibility()", 3, "end of the wish")
+        alice.until("!document.getElementById('add-video').disabled", 3, "way to ask again")
+        alice.click("add-video")
+        bob.click("accept-video")
+        for tab in (alice, bob):
+            tab.ask("Page.bringToFront")
+            tab.until("document.getElementById('screen').classList.contains('has-picture')", 8, f"picture in {tab.key}")
+        pictures("became-video", caller=alice, callee=bob)
+        bob.click("hang-up")
+        alice.reads("headline", "bob hung up.")
+        scene.ended(room, "ended")
+        check_order(scene.relay.events())
+        return "muted, held, video declined, video accepted"

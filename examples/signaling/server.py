@@ -40,6 +40,7 @@ TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "media-src 'self' blob: mediastream:; connect-src 'self'; base-uri 'none'; form-action 'none'")
+END = None  # The last message of a stream.
 CLOSED = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 LOG_LENGTH = 50
@@ -59,7 +60,11 @@ class Device:
             if stream.qsize() < STREAM_LENGTH:
                 stream.put({"kind": kind, **fields})
             else:
-                stream.put(None)  # It is not read: it ends, and the next one begins with what is true then.
+                stream.put(END)  # It is not read. The next one begins with what is true then.
+
+    def end(self):
+        for stream in self.streams:
+            stream.put(END)
 
 
 class Call:
@@ -119,7 +124,7 @@ class Signaling:
         """The user goes, on this device. A closed tab is no log-out: the user may be called still, and be pushed to."""
         with self.lock:
             self.forget(device)
-            device.tell("bye")
+            device.end()
             device.streams.clear()
             self.tell_presence()
             is_gone = not self.online(device.uid)
@@ -398,7 +403,7 @@ class Handler(BaseHTTPRequestHandler):
                         continue
                     self.wfile.write(b": still here\n\n")
                 else:
-                    if message is None:
+                    if message is END:
                         return
                     self.wfile.write(f"data: {json.dumps(message)}\n\n".encode())
                 told = time.monotonic()

@@ -125,7 +125,7 @@ function hangUp() {
 function closeStage() {
   current = null;
   render();
-  ($("people").querySelector("button") ?? $("to")).focus();
+  $("desk").focus();
 }
 
 // MARK: What happened
@@ -364,7 +364,7 @@ async function logIn(name) {
   sessionStorage.setItem("name", name);
   $("own-name").textContent = signaling.uid;
   render();
-  ($("people").querySelector("button") ?? $("to")).focus();
+  $("desk").focus();
 }
 
 async function logOut() {
