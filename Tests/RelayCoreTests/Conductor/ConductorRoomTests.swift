@@ -240,7 +240,7 @@ struct ConductorRoomTests {
         #expect(view?.participants.first?.state == .joined)
     }
 
-    @Test("a listing carries the number of the newest event, also when it is empty", arguments: [nil, "alice", "nobody"])
+    @Test("a listing carries the number of the newest event, also an empty one", arguments: [nil, "alice", "nobody"])
     func listingCursor(_ uid: String?) {
         let harness = ConductorHarness()
         harness.joined("alice", in: harness.createRoom())
