@@ -4,7 +4,7 @@ SWIFT ?= swift
 PORT ?= 8080
 MEDIA_PORT ?= 40000
 
-.PHONY: run build test test-unit test-interop bench bench-quick bench-ring format clean packages
+.PHONY: run build test test-unit test-interop test-load soak bench bench-quick bench-ring format clean packages
 
 ## Build, start the relay and the signaling server of examples/signaling: http://127.0.0.1:8080/ (LAN=1: HTTPS, for a phone).
 run: build
@@ -24,10 +24,24 @@ test-unit: packages
 test-interop: packages
 	scripts/test.sh interop
 
-## The product beside the C limit loop, in one process.
-bench: packages
+## Calls, crossings, kills and memory with real sockets, threads and processes, in their short forms.
+test-load: packages
+	scripts/test.sh load
+
+## The same in their long forms, some hours (SCALE=0.1: a tenth of the counts; SCENARIOS=kill9: that one; SEED=N).
+SCALE ?= 1
+SEED ?= 1
+SCENARIOS ?= all
+soak: build
+	$(SWIFT) build -c release --product RelayLoad
+	.build/release/RelayLoad $(SCENARIOS) --scale $(SCALE) --seed $(SEED) $(if $(JSON),--json)
+
+## The product beside the C limit loop, in one process; then calls against a relay: outcome, commit, events per second.
+bench: build
 	$(SWIFT) build -c release --product RelayBench
+	$(SWIFT) build -c release --product RelayLoad
 	.build/release/RelayBench $(if $(JSON),--json)
+	.build/release/RelayLoad calls outcomes $(if $(JSON),--json)
 
 bench-quick: packages
 	@$(SWIFT) build -c release --product RelayBench $(if $(JSON),>/dev/null 2>&1)

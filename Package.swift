@@ -61,6 +61,12 @@ let package = Package(
                 "CLimit", "CMediaCrypto", "RelayTesting", "RelayCore", "RTPCore", "MediaRelay", "CLinuxIO",
             ],
             path: "bench/RelayBench", swiftSettings: common),
+        // The load program: real calls, crossings and kills against the built relay.
+        .target(name: "CHeap", path: "bench/CHeap", cSettings: cSettings),
+        .executableTarget(
+            name: "RelayLoad",
+            dependencies: ["CHeap", "RelayTesting", "RelayCore", "RTPCore", "MediaRelay", "CLinuxIO"],
+            path: "bench/RelayLoad", swiftSettings: common),
         // Tests.
         .target(name: "CMallocCount", path: "Tests/CMallocCount", cSettings: cSettings),
         .testTarget(

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests and ends with one line for each suite and mode: "N passed, 0 failed".
-# Usage: test.sh all|unit|interop [arguments of Tests/interop/run.py]
+# Usage: test.sh all|unit|load|interop [arguments of Tests/interop/run.py]
 #   unit     every Swift test, in debug and release (MODES=release: in that one only)
+#   load     the short forms of the load program: calls, crossings, kills, memory (make soak runs the long ones)
 #   interop  calls between real clients over the built relay, each in a network namespace of its own (needs root)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -55,6 +56,22 @@ unit() {
   for mode in ${MODES:-debug release}; do unit_mode "$mode"; done
 }
 
+load() {
+  local code=0
+  echo "== load: building the release binaries"
+  : >"$logs/load-build.log"
+  if ! logged "$logs/load-build.log" "$swift" build -c release --product media-relay ||
+    ! logged "$logs/load-build.log" "$swift" build -c release --product RelayLoad; then
+    tail -n 60 "$logs/load-build.log"
+    note "load: the build failed"
+    failed=1
+    return
+  fi
+  .build/release/RelayLoad all --short --seed "${SEED:-1}" 2>&1 | tee "$logs/load.txt" || code=$?
+  summary+=("$(tail -n 1 "$logs/load.txt")")
+  [ "$code" -eq 0 ] || failed=1
+}
+
 interop() {
   scripts/install-packages.sh interop
   if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
@@ -78,10 +95,11 @@ if ! scripts/openapi.py --check; then
   failed=1
 fi
 case "$what" in
-  all) unit; interop "$@" ;;
+  all) unit; load; interop "$@" ;;
   unit) unit ;;
+  load) load ;;
   interop) interop "$@" ;;
-  *) echo "test.sh: all, unit or interop, not '$what'" >&2; exit 2 ;;
+  *) echo "test.sh: all, unit, load or interop, not '$what'" >&2; exit 2 ;;
 esac
 
 echo

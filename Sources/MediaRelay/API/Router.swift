@@ -19,7 +19,7 @@ package struct APIConfiguration: Sendable {
 /// Turns HTTP requests into control requests: path, token, form of the body. Decides nothing about rooms. Runs on the HTTP
 /// thread; answers arrive on the control and journal threads.
 package final class Router: @unchecked Sendable {
-    // @unchecked: set up before the server starts; `rates` is used on the HTTP thread only.
+    // @unchecked: set up before the server starts; `rates` and `readAt` are used on the HTTP thread only.
     private let configuration: APIConfiguration
     private let control: Mailbox<ControlMessage>
     private let answers: Answers
@@ -29,6 +29,8 @@ package final class Router: @unchecked Sendable {
     /// Requests that each token has left in this second.
     private var rates: [String: Int64] = [:]
     private var ratesSince = Instant(nanoseconds: 0)
+    /// When the request at hand had come whole.
+    private var readAt = Instant(nanoseconds: 0)
 
     package init(
         configuration: APIConfiguration, control: Mailbox<ControlMessage>, answers: Answers,
@@ -54,6 +56,7 @@ package final class Router: @unchecked Sendable {
     }
 
     private func receive(_ request: HTTPRequest) {
+        readAt = MonotonicClock.now()
         do throws(Problem) {
             guard let route = Route(request) else {
                 throw Problem(status: 404, code: "no-such-path", detail: "There is nothing at this path.")
@@ -250,7 +253,7 @@ package final class Router: @unchecked Sendable {
     }
 
     private func post(_ id: HTTPRequestID, _ principal: Principal, _ request: ControlRequest, _ form: ReplyForm) {
-        guard control.post(.request(id.rawValue, principal, request, form)) else {
+        guard control.post(.request(id.rawValue, principal, request, form, readAt: readAt)) else {
             return answers.problem(
                 id,
                 Problem(

@@ -3,7 +3,8 @@ import RelayCore
 
 /// What reaches the control loop from the HTTP thread and the journal.
 package enum ControlMessage: Sendable {
-    case request(UInt64, Principal, ControlRequest, ReplyForm)
+    /// `readAt`: when the request had come whole.
+    case request(UInt64, Principal, ControlRequest, ReplyForm, readAt: Instant = MonotonicClock.now())
     /// Everything up to this turn is on disk.
     case committed(turn: UInt64)
     /// End every room with `drained`, wait for the workers to say goodbye, stop.
@@ -52,6 +53,8 @@ package final class ControlLoop: @unchecked Sendable {
     private let journal: JournalThread
     private let sink: any ReplySink
     private let log: Log
+    private let timings: RelayTimings
+    private var gates = GateWatch()
     private let statusLock = Lock()
     private var sharedStatus = ControlStatus()
 
@@ -74,7 +77,7 @@ package final class ControlLoop: @unchecked Sendable {
 
     package init(
         conductor: Conductor, supervisor: WorkerSupervisor, poller: Poller, journal: JournalThread,
-        sink: any ReplySink, mailbox: Mailbox<ControlMessage>, log: Log
+        sink: any ReplySink, mailbox: Mailbox<ControlMessage>, log: Log, timings: RelayTimings = RelayTimings()
     ) throws(SystemError) {
         self.conductor = conductor
         self.supervisor = supervisor
@@ -83,6 +86,7 @@ package final class ControlLoop: @unchecked Sendable {
         self.sink = sink
         self.mailbox = mailbox
         self.log = log
+        self.timings = timings
         try poller.add(mailbox.wakeUp.descriptor, token: Self.mailboxToken, for: .reading)
     }
 
@@ -129,9 +133,9 @@ package final class ControlLoop: @unchecked Sendable {
 
     private func receive(_ message: ControlMessage) {
         switch message {
-        case .request(let id, let principal, let request, let form):
+        case .request(let id, let principal, let request, let form, let readAt):
             forms[id] = form
-            decide(.request(RequestID(id), principal, request))
+            decide(.request(RequestID(id), principal, request), askedAt: readAt)
         case .committed(let turn):
             committedTurn = turn
             deliverCommitted()
@@ -154,7 +158,11 @@ package final class ControlLoop: @unchecked Sendable {
                     .init("pid", .integer(Int64(hello.processID))),
                     .init("transports", .integer(Int64(hello.transports.count))))
                 decide(.workerConnected(hello), worker: JournalWorker(id: hello.worker, processID: hello.processID))
-            case .news(let worker, let news): decide(.news(worker, news))
+            case .news(let worker, let news):
+                if case .joined(let handle, let at) = news, let time = gates.opened(handle, at: at) {
+                    timings.gate.record(time)
+                }
+                decide(.news(worker, news))
             case .detached(let worker): decide(.workerDetached(worker))
             case .counters(let worker, let counters): workerCounters[worker.index] = counters
             case .gone(let worker, let cause):
@@ -168,13 +176,16 @@ package final class ControlLoop: @unchecked Sendable {
         }
     }
 
-    /// One decision and what follows from it at once. `worker`: to be noted in the same transaction.
-    private func decide(_ input: ConductorInput, worker: JournalWorker? = nil) {
+    /// One decision and what follows from it at once. `worker`: to be noted in the same transaction. `askedAt`: when the
+    /// request was read.
+    private func decide(_ input: ConductorInput, worker: JournalWorker? = nil, askedAt: Instant? = nil) {
         let now = MonotonicClock.now()
         let decision = conductor.decide(input, now: now, wallClockMs: WallClock.nowMs)
         turn += 1
         for (worker, command) in decision.commands { supervisor.send(command, to: worker, now: now) }
+        if let askedAt { watchGates(of: decision, askedAt: askedAt) }
         var entry = JournalEntry(turn: turn)
+        entry.decidedAt = now
         entry.events = decision.events.map { event in
             JournalEvent(
                 seq: event.seq, room: event.roomID?.text, timeMs: event.timeMs, type: event.type.rawValue,
@@ -203,6 +214,14 @@ package final class ControlLoop: @unchecked Sendable {
             waiting.append((storedTurn, request.value, reply, form))
         }
         deliverCommitted()
+    }
+
+    /// Where somebody joined in this decision, its join commands open gates of those whose keys are in.
+    private func watchGates(of decision: ConductorTurn, askedAt: Instant) {
+        guard decision.events.contains(where: { $0.type == .participantJoined }) else { return }
+        for (_, command) in decision.commands {
+            if case .join(let handle) = command { gates.note(handle, askedAt: askedAt) }
+        }
     }
 
     private func deliverCommitted() {

@@ -1,9 +1,10 @@
+import RTPCore
 import RelayCore
 import RelayHTTP
 
 /// The node's numbers in Prometheus' text format and for `GET /v1/node`.
 enum Metrics {
-    static func text(_ status: ControlStatus, http: HTTPCounters) -> String {
+    static func text(_ status: ControlStatus, http: HTTPCounters, timings: RelayTimings) -> String {
         var text = Exposition()
         text.gauge("media_relay_ready", "Whether new rooms are taken.", status.isReady ? 1 : 0)
         text.gauge("media_relay_workers", "Worker processes connected.", status.workers)
@@ -20,6 +21,13 @@ enum Metrics {
         text.gauge("media_relay_http_connections", "Open HTTP connections.", http.openConnections)
         text.gauge("media_relay_http_event_streams", "Open event streams.", http.openStreams)
         text.gauge("media_relay_http_requests_in_flight", "Requests that wait for an answer.", http.requestsInFlight)
+        text.histogram(
+            "media_relay_commit_seconds", "One transaction of the journal, flushed to disk.", timings.commit.snapshot)
+        text.histogram(
+            "media_relay_stored_seconds", "From a decision to its being on disk.", timings.stored.snapshot)
+        text.histogram(
+            "media_relay_gate_seconds", "From a request to join, as read, to the open gate of a prepared participant.",
+            timings.gate.snapshot)
         workers(status, &text)
         return text.result
     }
@@ -80,6 +88,18 @@ private struct Exposition {
     mutating func gauge(_ name: String, _ help: String, _ value: Int) {
         family(name, "gauge", help)
         sample(name, [:], UInt64(max(0, value)))
+    }
+
+    mutating func histogram(_ name: String, _ help: String, _ histogram: LatencyHistogram.Snapshot) {
+        family(name, "histogram", help)
+        var total: UInt64 = 0
+        for (bound, count) in zip(LatencyHistogram.bounds, histogram.counts) {
+            total += count
+            sample("\(name)_bucket", ["le": "\(Double(bound) / 1_000_000)"], total)
+        }
+        sample("\(name)_bucket", ["le": "+Inf"], histogram.count)
+        result += "\(name)_sum \(Double(histogram.sum.nanoseconds) / 1_000_000_000)\n"
+        sample("\(name)_count", [:], histogram.count)
     }
 
     mutating func counter(_ name: String, _ help: String, _ value: UInt64) {

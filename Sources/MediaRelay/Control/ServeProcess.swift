@@ -96,10 +96,11 @@ final class Node {
         let answers = Answers(control: mailbox, demoKey: options.demo ? key : nil)
         let feed = EventFeed(journal: journal, lastSeq: contents.lastSeq, sink: answers)
         let mailbox = mailbox
+        let timings = RelayTimings()
         journalThread = try JournalThread(
             journal: journal, feed: feed, retention: JournalRetention(),
             onCommit: { turn in mailbox.post(.committed(turn: turn)) },
-            onFailure: { text in log.write(.error, "journal: \(text)") })
+            onFailure: { text in log.write(.error, "journal: \(text)") }, timings: timings)
         let poller = try Poller()
         let known = journal.isFromEarlierBoot ? [] : contents.workers
         let supervisor = try WorkerSupervisor(
@@ -115,7 +116,7 @@ final class Node {
         )
         control = try ControlLoop(
             conductor: conductor, supervisor: supervisor, poller: poller, journal: journalThread, sink: answers,
-            mailbox: mailbox, log: log)
+            mailbox: mailbox, log: log, timings: timings)
         var api = APIConfiguration(
             verifier: TokenVerifier(
                 keys: keys.isEmpty ? [key] : keys, maxLifetimeSeconds: options.maxTokenLifetimeSeconds))
@@ -136,7 +137,7 @@ final class Node {
         let box = ServerBox()
         router = Router(
             configuration: api, control: mailbox, answers: answers,
-            metrics: { Metrics.text(control.status, http: box.counters) },
+            metrics: { Metrics.text(control.status, http: box.counters, timings: timings) },
             isReady: { control.status.isReady },
             node: { Metrics.node(control.status) })
         let router = router

@@ -5,6 +5,8 @@ import RelayCore
 package struct JournalEntry: Sendable {
     /// Counts turns; `committed` names the last one stored.
     package var turn: UInt64
+    /// When it was decided; for the metrics only.
+    package var decidedAt: Instant?
     package var events: [JournalEvent]
     package var rooms: [JournalRoom]
     package var keys: [JournalKey]

@@ -20,6 +20,7 @@ package final class JournalThread: @unchecked Sendable {
     private let retention: JournalRetention
     private let onCommit: @Sendable (UInt64) -> Void
     private let onFailure: @Sendable (String) -> Void
+    private let timings: RelayTimings
     private var thread: Thread?
 
     /// Commands that may wait; more than a second of the busiest node's decisions.
@@ -28,13 +29,15 @@ package final class JournalThread: @unchecked Sendable {
 
     package init(
         journal: Journal, feed: EventFeed, retention: JournalRetention,
-        onCommit: @escaping @Sendable (UInt64) -> Void, onFailure: @escaping @Sendable (String) -> Void
+        onCommit: @escaping @Sendable (UInt64) -> Void, onFailure: @escaping @Sendable (String) -> Void,
+        timings: RelayTimings = RelayTimings()
     ) throws(SystemError) {
         self.journal = journal
         self.feed = feed
         self.retention = retention
         self.onCommit = onCommit
         self.onFailure = onFailure
+        self.timings = timings
         mailbox = try Mailbox(capacity: Self.capacity)
     }
 
@@ -96,12 +99,16 @@ package final class JournalThread: @unchecked Sendable {
     /// Stores and tells; false when the disk refused.
     private func store(_ entries: inout [JournalEntry], lastSeq: inout UInt64, now: Instant) -> Bool {
         guard let last = entries.last else { return true }
+        let began = MonotonicClock.now()
         do throws(SQLiteError) {
             try journal.store(entries)
         } catch {
             onFailure("\(error)")
             return false
         }
+        let ended = MonotonicClock.now()
+        timings.commit.record(ended - began)
+        for decided in entries.compactMap(\.decidedAt) { timings.stored.record(ended - decided) }
         let events = entries.flatMap(\.events)
         entries.removeAll(keepingCapacity: true)
         onCommit(last.turn)

@@ -24,9 +24,10 @@ extension Conductor {
         return room
     }
 
-    /// The index of a session that `principal` may act on. One that left is 410 while it is remembered.
+    /// The index of a session that `principal` may act on. One that left is 410 while it is remembered; `joining` is a
+    /// claim or a takeover that came too late: 409, where another device answered.
     func session(
-        _ id: ParticipantID, in room: ConductedRoom, for principal: Principal
+        _ id: ParticipantID, in room: ConductedRoom, for principal: Principal, joining: Bool = false
     ) throws(Problem) -> Int {
         if let index = room.record.index(of: id) {
             let participant = room.record.participants[index]
@@ -34,7 +35,7 @@ extension Conductor {
             return index
         }
         guard let departed = departed(id, in: room, for: principal) else { throw .notFound }
-        throw .left(departed)
+        throw .left(departed, joining: joining)
     }
 
     func departed(
@@ -95,10 +96,18 @@ extension Problem {
         }
     }
 
-    static func left(_ participant: DepartedParticipant) -> Problem {
+    static func left(_ participant: DepartedParticipant, joining: Bool) -> Problem {
         let reason = participant.reason?.rawValue ?? "replaced"
+        let (status, code) =
+            switch participant.reason {
+            case .answeredElsewhere where joining: (409, "answered-elsewhere")
+            case .declined: (410, "rejected")
+            case .cancelled: (410, "cancelled")
+            case .expired: (410, "expired")
+            default: (410, "ended")
+            }
         return Problem(
-            status: 410, code: participant.reason == .expired ? "expired" : "ended",
+            status: status, code: code,
             detail: "session \(participant.id) has left: \(reason)",
             members: [JSONValue.Field("reason", .string(reason))])
     }

@@ -7,7 +7,7 @@ extension Conductor {
         _ id: ParticipantID, in roomID: RoomID, endOthers: Bool, takeover: Bool, for principal: Principal
     ) throws(Problem) -> ControlReply {
         let room = try liveRoom(roomID, for: principal)
-        let participant = room.record.participants[try session(id, in: room, for: principal)]
+        let participant = room.record.participants[try session(id, in: room, for: principal, joining: true)]
         guard !participant.lifecycle.claimsSeat else { return .joined(view(of: room)) }
         let admission = try admit(
             participant.uid, participant.device, to: room, joining: true, takeover: takeover)

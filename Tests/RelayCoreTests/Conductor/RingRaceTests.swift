@@ -50,6 +50,11 @@ struct RingRaceTests {
         let laptop = harness.prepared("ben", in: room, device: "laptop")
         if byJoin { harness.join(phone, in: room) } else { harness.answer("ben", in: room) }
         #expect(harness.leaveReason(laptop) == "answered-elsewhere")
+        for takeover in [false, true] {
+            let problem = harness.join(laptop, in: room, takeover: takeover).problem
+            #expect(problem?.status == 409)
+            #expect(problem?.code == "answered-elsewhere")
+        }
         let late = harness.answer("ben", in: room, device: "laptop").problem
         #expect(late?.status == 409)
         #expect(late?.code == "answered-elsewhere")
@@ -83,6 +88,17 @@ struct RingRaceTests {
         let problem = harness.join(ben, in: room).problem
         #expect(problem?.status == 410)
         #expect(problem?.code == "rejected")
+    }
+
+    @Test("a join after the own device's decline is 410 rejected, while the user's others ring on")
+    func deviceDeclineThenJoin() {
+        let room = harness.call()
+        let ben = harness.prepared("ben", in: room)
+        harness.end(.rejected, "ben", in: room, scope: .device)
+        let problem = harness.join(ben, in: room).problem
+        #expect(problem?.status == 410)
+        #expect(problem?.code == "rejected")
+        #expect(harness.status(room) == .initiated)
     }
 
     @Test("a decline by a device that was never there reaches the caller")

@@ -1,0 +1,164 @@
+import Glibc
+import MediaRelay
+import RTPCore
+
+/// What a descriptor in the loop belongs to.
+protocol LoopHandler: AnyObject {
+    func ready(_ event: Poller.Event, now: Instant)
+}
+
+/// Something with a deadline of its own that the loop keeps.
+protocol LoopTicker: AnyObject {
+    var deadline: Instant { get }
+    func advance(to now: Instant)
+}
+
+/// The load program's one thread: runs the tasks of all calls, and waits for their sockets and times in between. A scenario is
+/// plain `async` code in `spawn`ed tasks; everything that such tasks share is confined to this thread.
+final class EventLoop: TaskExecutor, @unchecked Sendable {
+    // @unchecked: `jobs` is touched under `lock`, everything else on the loop's thread only.
+    let poller: Poller
+    var ticker: (any LoopTicker)?
+    private let wakeUp: WakeUp
+    private let lock = Lock()
+    private var jobs: [UnownedJob] = []
+    private var batch: [UnownedJob] = []
+    private var handlers: [UInt64: any LoopHandler] = [:]
+    private var lastToken: UInt64 = 0
+    private var sleepers = Heap<Sleeper>()
+    private var sleeperCount: UInt64 = 0
+    private let thread = pthread_self()
+
+    private struct Sleeper: Comparable {
+        var until: Instant
+        var order: UInt64
+        var continuation: UnsafeContinuation<Void, Never>
+        static func < (a: Sleeper, b: Sleeper) -> Bool { (a.until, a.order) < (b.until, b.order) }
+        static func == (a: Sleeper, b: Sleeper) -> Bool { a.order == b.order }
+    }
+
+    init() throws(SystemError) {
+        poller = try Poller()
+        wakeUp = try WakeUp()
+        try poller.add(wakeUp.descriptor, token: 0, for: .reading)
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        let wasEmpty = lock.withLock {
+            jobs.append(job)
+            return jobs.count == 1
+        }
+        if wasEmpty, pthread_equal(thread, pthread_self()) == 0 { wakeUp.signal() }
+    }
+
+    /// Starts a task on this thread.
+    @discardableResult
+    func spawn(_ body: @escaping @Sendable () async -> Void) -> Task<Void, Never> {
+        Task(executorPreference: self) { await body() }
+    }
+
+    /// Suspends the calling task until then.
+    func sleep(until: Instant) async {
+        await withUnsafeContinuation { continuation in
+            sleeperCount += 1
+            sleepers.insert(Sleeper(until: until, order: sleeperCount, continuation: continuation))
+        }
+    }
+
+    func sleep(for interval: Interval) async { await sleep(until: MonotonicClock.now() + interval) }
+
+    func add(_ handler: any LoopHandler, _ descriptor: Int32, for interest: Poller.Interest) throws(SystemError)
+        -> UInt64
+    {
+        lastToken += 1
+        try poller.add(descriptor, token: lastToken, for: interest)
+        handlers[lastToken] = handler
+        return lastToken
+    }
+
+    /// Before the descriptor is closed.
+    func remove(_ token: UInt64, _ descriptor: Int32) {
+        guard handlers.removeValue(forKey: token) != nil else { return }
+        poller.remove(descriptor)
+    }
+
+    /// Runs `main` and all that it spawns, until it is done.
+    func run(_ main: @escaping @Sendable () async -> Void) {
+        let flag = Flag()
+        spawn {
+            await main()
+            flag.isSet = true
+        }
+        while !flag.isSet { turn() }
+    }
+
+    private final class Flag: @unchecked Sendable {
+        // @unchecked: confined to the loop's thread.
+        var isSet = false
+    }
+
+    private func turn() {
+        runJobs()
+        var now = MonotonicClock.now()
+        while let first = sleepers.first, first.until <= now {
+            _ = sleepers.removeFirst()
+            first.continuation.resume()
+        }
+        if let ticker, ticker.deadline <= now { ticker.advance(to: now) }
+        let isBusy = lock.withLock { !jobs.isEmpty }
+        let deadline = isBusy ? now : min(sleepers.first?.until ?? .distantFuture, ticker?.deadline ?? .distantFuture)
+        let count = poller.wait(until: deadline, now: now)
+        Interrupts.exitIfSet()
+        now = MonotonicClock.now()
+        for index in 0..<count {
+            let event = poller.event(at: index)
+            if event.token == 0 {
+                _ = wakeUp.clear()
+            } else {
+                handlers[event.token]?.ready(event, now: now)
+            }
+        }
+    }
+
+    private func runJobs() {
+        lock.withLock { swap(&jobs, &batch) }
+        let executor = asUnownedTaskExecutor()
+        for job in batch { job.runSynchronously(on: executor) }
+        batch.removeAll(keepingCapacity: true)
+    }
+}
+
+/// A binary heap, smallest first.
+struct Heap<Element: Comparable> {
+    private var elements: [Element] = []
+
+    var first: Element? { elements.first }
+    var count: Int { elements.count }
+
+    mutating func insert(_ element: Element) {
+        elements.append(element)
+        var child = elements.count - 1
+        while child > 0, elements[child] < elements[(child - 1) / 2] {
+            elements.swapAt(child, (child - 1) / 2)
+            child = (child - 1) / 2
+        }
+    }
+
+    mutating func removeFirst() -> Element? {
+        guard let first = elements.first, let last = elements.popLast() else { return nil }
+        guard !elements.isEmpty else { return first }
+        elements[0] = last
+        var parent = 0
+        while true {
+            var smallest = parent
+            for child in [2 * parent + 1, 2 * parent + 2]
+            where child < elements.count && elements[child] < elements[smallest] {
+                smallest = child
+            }
+            guard smallest != parent else { return first }
+            elements.swapAt(parent, smallest)
+            parent = smallest
+        }
+    }
+}

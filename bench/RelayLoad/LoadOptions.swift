@@ -1,0 +1,77 @@
+import Foundation
+import RTPCore
+
+/// What the load program is told.
+struct LoadOptions: Sendable {
+    var scenarios: [String] = []
+    var isShort = false
+    var isJSON = false
+    var seed: UInt64 = 1
+    var binary = ""
+    /// Calls per second; nil: the scenario's own.
+    var rate: Double?
+    /// Seconds of load; nil: the scenario's own.
+    var seconds: Double?
+    /// Runs, kills or cycles; nil: the scenario's own.
+    var count: Int?
+    /// Multiplies every long form's own count.
+    var scale = 1.0
+
+    static let names = ["calls", "outcomes", "crossings", "kill9", "memory", "cycles"]
+
+    static let usage = """
+        usage: RelayLoad SCENARIO… [options]       (all: every scenario)
+
+          calls      calls over HTTP with real ICE, DTLS and SRTP clients: how fast the outcome reaches the caller
+          outcomes   the same with a simulated worker behind the real conductor, journal and HTTP: events per second
+          crossings  every race of CALLS.md, fired at once from two threads: one outcome, consistent answers
+          kill9      calls while control is killed again and again: no event lost or doubled, one outcome a call
+          memory     ring, answer and hang up for ever: resident memory, descriptors, threads
+          cycles     the same on conductor and engine in this process, in virtual time
+
+          --short      the form that `make test` runs: seconds instead of minutes
+          --json       one JSON object per line on standard output
+          --seed N     of every random choice (printed when something fails)
+          --relay PATH the relay's binary (default: media-relay beside this program)
+          --rate N     calls per second
+          --seconds N  how long (calls, outcomes)
+          --count N    how many runs of each crossing, kills, cycles
+          --scale X    multiplies the long form's counts (default 1)
+
+        """
+
+    init?(_ arguments: [String]) {
+        var rest = arguments[...]
+        while let argument = rest.popFirst() {
+            switch argument {
+            case "--short": isShort = true
+            case "--json": isJSON = true
+            case "--seed": guard let value = rest.popFirst().flatMap({ UInt64($0) }) else { return nil }; seed = value
+            case "--relay": guard let value = rest.popFirst() else { return nil }; binary = value
+            case "--rate": guard let value = Self.positive(rest.popFirst()) else { return nil }; rate = value
+            case "--seconds": guard let value = Self.positive(rest.popFirst()) else { return nil }; seconds = value
+            case "--scale": guard let value = Self.positive(rest.popFirst()) else { return nil }; scale = value
+            case "--count":
+                guard let value = rest.popFirst().flatMap({ Int($0) }), value > 0 else { return nil }
+                count = value
+            case "all": scenarios = Self.names
+            default:
+                guard Self.names.contains(argument) else { return nil }
+                scenarios.append(argument)
+            }
+        }
+        guard !scenarios.isEmpty else { return nil }
+        if binary.isEmpty {
+            let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+            binary = (own as NSString).deletingLastPathComponent + "/media-relay"
+        }
+    }
+
+    private static func positive(_ text: String?) -> Double? {
+        text.flatMap { Double($0) }.flatMap { $0 > 0 && $0.isFinite ? $0 : nil }
+    }
+
+    /// The count that was asked for, or the form's own.
+    func count(short: Int, long: Int) -> Int { count ?? (isShort ? short : max(1, Int(Double(long) * scale))) }
+    func seconds(short: Double, long: Double) -> Double { seconds ?? (isShort ? short : long * scale) }
+}
