@@ -152,7 +152,7 @@ def measure(runs, delay):
         with chromium(f"http://127.0.0.1:{DELAYED_HTTP[1]}/?name=bench"):
             page = Page("name=bench")
             page.socket.settimeout(60)
-            page.until("document.readyState === 'complete'", 20, "page")
+            page.until("document.getElementById('name')?.value === 'bench'", 20, "page")
             page.evaluate(script)
             # The first run of each warms the browser up and does not count.
             for run in range(runs + 1):
