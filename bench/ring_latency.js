@@ -1,5 +1,6 @@
-// Runs in a page of the relay (bench/ring_latency.py evaluates it there): one ring with both sides in this page, and when each
-// side first hears and sees the other, in milliseconds after the answer. Both sides talk WebRTC by the page's session.js.
+// Runs in a page of the relay (bench/ring_latency.py evaluates it there): one ring with both sides in this page, and
+// when each side first hears and sees the other, in milliseconds after the answer. Both sides talk WebRTC by the
+// page's session.js.
 
 (() => {
   let devices = null;
@@ -55,7 +56,7 @@
     }
   }
 
-  /** `mode`: prepared (callee ready, without tracks), early (the same, newest key frame first), cold (callee has nothing). */
+  /** `mode`: prepared (callee ready, no tracks), early (the same, newest key frame first), cold (callee has nothing). */
   globalThis.measureRing = async ({ room, caller, callee, mode }) => {
     const { Session, ask } = await import("/session.js");
     devices ??= await open();

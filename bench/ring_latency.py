@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """How long after the answer both sides of a call hear and see each other, in Chromium, at 50 ms one way.
 
-    bench/ring_latency.py [--runs 12] [--delay-ms 50] [--json FILE]      (root: it makes a network namespace; make bench-ring)
+    bench/ring_latency.py [--runs 12] [--delay-ms 50] [--json FILE]    (root: it makes a network namespace)
 
-Every datagram and every byte of HTTP between the browser and the relay is delayed, in both directions. `prepared`: the
-caller sends into the closed gate with `join=on-answer`, the callee is prepared without tracks, and joins. `cold`: the callee has
-nothing and POSTs its offer at the answer. Both sides are sessions of one page (session.js of the relay), the fake camera and
-a tone are open before. Beside them the prototype's figures of the same arrangement.
+Every datagram and every byte of HTTP between the browser and the relay is delayed, in both directions. `prepared`:
+the caller sends into the closed gate with `join=on-answer`, the callee is prepared without tracks, and joins. `cold`:
+the callee has nothing and POSTs its offer at the answer. Both sides are sessions of one page (session.js of the
+relay), the fake camera and a tone are open before. Beside them the prototype's figures of the same arrangement.
 """
 import argparse
 import collections
@@ -25,11 +25,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "Tests/interop"), str(ROOT / "clients/python")]
 
 SIDES = ["callee hears", "callee sees", "caller hears", "caller sees"]
-# 50 ms one way, Chromium, p50/p95 (prepared: the callee with null tracks).
+# 50 ms one way, Chromium, p50 and p95 of each side (prepared: the callee with null tracks).
 PROTOTYPE = {
-    "prepared": {"callee hears": (144, 159), "callee sees": (306, 337), "caller hears": (147, 157), "caller sees": (221, 250)},
-    "early": {"callee hears": (169, 193), "callee sees": (149, 165), "caller hears": (170, 187), "caller sees": (141, 160)},
-    "cold": {"callee hears": (493, 534), "callee sees": (684, 720), "caller hears": (605, 647), "caller sees": (638, 684)},
+    "prepared": [(144, 159), (306, 337), (147, 157), (221, 250)],
+    "early": [(169, 193), (149, 165), (170, 187), (141, 160)],
+    "cold": [(493, 534), (684, 720), (605, 647), (638, 684)],
 }
 DELAYED_HTTP = ("127.0.0.1", 9080)
 
@@ -193,9 +193,9 @@ def table(summary, delay):
         "(prototype in brackets)", "", "| | " + " | ".join(SIDES) + " |", "|---|" + "---|" * len(SIDES)]
     for mode, sides in summary.items():
         cells = []
-        for side in SIDES:
+        for side, prototype in zip(SIDES, PROTOTYPE[mode]):
             figures = sides[side]
-            before = " ({} / {})".format(*PROTOTYPE[mode][side]) if delay == 0.05 else ""
+            before = " ({} / {})".format(*prototype) if delay == 0.05 else ""
             cells.append(f"{figures['p50']:.0f} / {figures['p95']:.0f}{before}")
         lines.append(f"| {mode} (n={sides[SIDES[0]]['n']}) | " + " | ".join(cells) + " |")
     return "\n".join(lines)

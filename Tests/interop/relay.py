@@ -67,9 +67,10 @@ class Answer:
 class Relay:
     """One node with a data folder of its own, which goes away with it."""
 
-    def __init__(self, http="127.0.0.1:8080", media="127.0.0.1:40000", announce=(), workers=1):
+    def __init__(self, http="127.0.0.1:8080", media="127.0.0.1:40000", announce=(), workers=1, options=()):
         check(BINARY.exists(), f"{BINARY} is missing: swift build -c release --product media-relay")
         self.http, self.media, self.announce, self.workers = http, media, announce, workers
+        self.options = list(options)
         self.folder = tempfile.mkdtemp(prefix="media-relay-interop-")
         self.data = os.path.join(self.folder, "data")
         self.log_path = os.path.join(self.folder, "log")
@@ -92,6 +93,7 @@ class Relay:
         ]
         for address in self.announce:
             command += ["--announce", address]
+        command += self.options
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         self.wait_ready()

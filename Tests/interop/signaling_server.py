@@ -9,6 +9,8 @@ import time
 from relay import Relay, check
 from ring_page import ADDRESS, SignalingServer
 
+import mediarelay
+
 
 def ask(method, path, session=None, body=None, expect=200):
     connection = http.client.HTTPConnection(ADDRESS, timeout=10)
@@ -131,3 +133,27 @@ def signaling_server():
             relay_ask("end", ring["room"], ring["token"], {"status": "rejected"})
             check(alice.wait("event", type="call.ended")["event"]["data"]["outcome"] == "rejected", "not rejected")
         return "log-in, presence, ring, push, log-out, restart in the middle of a ring"
+
+
+def signaling_webhooks():
+    """The same server fed by webhooks, which wait while it is away."""
+    secret = mediarelay.Webhooks.new_secret()
+    hook = ["--webhook", f"example=http://{ADDRESS}/hook", "--webhook-secret", f"example={secret}"]
+    with Relay(options=hook) as relay:
+        with SignalingServer(relay, "--webhook-secret", secret):
+            ask("POST", "/hook", body={"type": "call.ended"}, expect=401)
+            alice, bob = Device("alice"), Device("bob")
+            call = alice.place("bob")
+            ring = bob.wait("ring", room=call["room"])
+            relay_ask("ringing", call["room"], ring["token"])
+            alice.wait("event", type="call.ringing")
+        # The relay keeps what it could not deliver, and goes on in order: the end of the first call, then the second.
+        rejected = {"status": "rejected"}
+        relay.ask("POST", f"/v1/rooms/{call['room']}/end", rejected, ring["token"]).expect(200)
+        with SignalingServer(relay, "--webhook-secret", secret):
+            alice, bob = Device("alice"), Device("bob")
+            second = alice.place("bob")
+            ring = bob.wait("ring", 20, room=second["room"])
+            relay_ask("end", second["room"], ring["token"], rejected)
+            check(alice.wait("event", 20, type="call.ended")["event"]["roomId"] == second["room"], "another call ended")
+        return "ring, ringing and end by webhook, also behind a restart of the server"

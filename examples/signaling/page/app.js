@@ -202,6 +202,7 @@ function overlayWords(call) {
   if (call.own.held) return "You hold the call.";
   if (call.theirs.held) return `${call.name} holds the call.`;
   if (call.videoWish === "own") return `Waiting for ${call.name} to turn video on…`;
+  if (call.isDeclinedVideo) return `${call.name} stays with audio.`;
   return call.media === "video" && call.theirs.video === "muted" ? `${call.name}'s camera is off.` : "";
 }
 
