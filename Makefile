@@ -47,10 +47,11 @@ bench-quick: packages
 	@$(SWIFT) build -c release --product RelayBench $(if $(JSON),>/dev/null 2>&1)
 	@.build/release/RelayBench --quick $(if $(JSON),--json)
 
-## How soon both sides hear and see each other after the answer: Chromium at 50 ms one way (root).
+## How soon both sides hear and see each other after the answer: Chromium and wrtc at 50 ms one way (root).
 bench-ring: build
 	scripts/install-packages.sh interop
 	@[ -x .venv/bin/python ] || python3 -m venv .venv
+	@.venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
 	.venv/bin/python bench/ring_latency.py
 
 packages:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""How long after the answer both sides of a call hear and see each other, in Chromium, at 50 ms one way.
+"""How long after the answer both sides of a call hear and see each other, at 50 ms one way.
 
-    bench/ring_latency.py [--runs 12] [--delay-ms 50] [--json FILE]    (root: it makes a network namespace)
+    bench/ring_latency.py [--runs 12] [--delay-ms 50] [--client chromium|wrtc]… [--json FILE]
 
-Every datagram and every byte of HTTP between the browser and the relay is delayed, in both directions. `prepared`:
-the caller sends into the closed gate with `join=on-answer`, the callee is prepared without tracks, and joins. `cold`:
-the callee has nothing and POSTs its offer at the answer. Both sides are sessions of one page (session.js of the
-relay), the fake camera and a tone are open before. Beside them the prototype's figures of the same arrangement.
+Every datagram and every byte of HTTP between the clients and the relay is delayed, in both directions. `prepared`:
+the caller sends into the closed gate with `join=on-answer`, the callee is prepared without tracks, and joins. `early`:
+the same, and the relay sends the caller's newest key frame first. `cold`: the callee has nothing and POSTs its offer
+at the answer. Clients: Chromium, both sides being sessions of one page (session.js of the relay), fake camera and a
+tone open before; and wrtc (libwebrtc), both in one process. Beside them the prototype's figures, arranged the same.
 """
 import argparse
 import collections
@@ -25,11 +26,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "Tests/interop"), str(ROOT / "clients/python")]
 
 SIDES = ["callee hears", "callee sees", "caller hears", "caller sees"]
-# 50 ms one way, Chromium, p50 and p95 of each side (prepared: the callee with null tracks).
+# 50 ms one way, p50 and p95 of each side (prepared: the callee with null tracks).
 PROTOTYPE = {
-    "prepared": [(144, 159), (306, 337), (147, 157), (221, 250)],
-    "early": [(169, 193), (149, 165), (170, 187), (141, 160)],
-    "cold": [(493, 534), (684, 720), (605, 647), (638, 684)],
+    "chromium": {
+        "prepared": [(144, 159), (306, 337), (147, 157), (221, 250)],
+        "early": [(169, 193), (149, 165), (170, 187), (141, 160)],
+        "cold": [(493, 534), (684, 720), (605, 647), (638, 684)],
+    },
+    "wrtc": {
+        "prepared": [(118, 143), (234, 248), (127, 138), (141, 153)],
+        "early": [(120, 135), (106, 114), (115, 132), (107, 114)],
+        "cold": [(436, 455), (558, 589), (552, 593), (539, 583)],
+    },
 }
 DELAYED_HTTP = ("127.0.0.1", 9080)
 
@@ -133,41 +141,66 @@ class StreamDelay(threading.Thread):
                 return None
 
 
-def measure(runs, delay):
-    """Figures by mode and side, milliseconds."""
-    from browser import Page, chromium
-    from relay import Relay
+class Bench:
+    """A relay behind the delays; figures by client, mode and side, milliseconds."""
 
-    import mediarelay
-    import relay as interop
+    def __init__(self, node, runs, delay):
+        import mediarelay
+        import relay as interop
 
-    script = (ROOT / "bench/ring_latency.js").read_text()
-    with Relay(media="10.99.0.1:40000", announce=["10.99.0.9"]) as node:
+        self.node, self.runs = node, runs
         DatagramDelay(("10.99.0.9", 40000), ("10.99.0.1", 40000), delay)
         host, port = node.http.split(":")
         StreamDelay(DELAYED_HTTP, (host, int(port)), delay)
-        client = mediarelay.Relay(f"http://{node.http}", mediarelay.Key(interop.KEY_ID, interop.SECRET))
+        self.client = mediarelay.Relay(f"http://{node.http}", mediarelay.Key(interop.KEY_ID, interop.SECRET))
         contract = node.ask("GET", "/v1/openapi.json").expect(200).body.decode()
-        found = {mode: [] for mode in PROTOTYPE if mode != "early" or '"earlyKeyFrame"' in contract}
+        self.modes = [mode for mode in PROTOTYPE["wrtc"] if mode != "early" or '"earlyKeyFrame"' in contract]
+
+    def run(self, name, once):
+        """`once(room, caller's token, callee's token, mode)`. The first run of each mode warms up and does not count."""
+        found = {mode: [] for mode in self.modes}
+        for run in range(self.runs + 1):
+            for mode in self.modes:
+                ring = {"caller": "alice", "callees": ["bob"]}
+                room = self.client.create_room(kind="peer", media="video", ring=ring)["id"]
+                tokens = [self.client.participant_token(room, uid, "bench") for uid in ("alice", "bob")]
+                times = once(room, *tokens, mode)
+                if run > 0:
+                    found[mode].append(times)
+                print(f"{name} {mode} {run}: " + ", ".join(f"{side} {times[side]:.0f}" for side in SIDES), flush=True)
+        return found
+
+    def chromium(self):
+        from browser import Page, chromium
+
         with chromium(f"http://127.0.0.1:{DELAYED_HTTP[1]}/?name=bench"):
             page = Page("name=bench")
             page.socket.settimeout(60)
             page.until("document.getElementById('name')?.value === 'bench'", 20, "page")
-            page.evaluate(script)
-            # The first run of each warms the browser up and does not count.
-            for run in range(runs + 1):
-                for mode in found:
-                    ring = {"caller": "alice", "callees": ["bob"]}
-                    room = client.create_room(kind="peer", media="video", ring=ring)["id"]
-                    options = {
-                        "room": room, "mode": mode, "caller": client.participant_token(room, "alice", "one"),
-                        "callee": client.participant_token(room, "bob", "two")}
-                    times = page.evaluate(f"measureRing({json.dumps(options)})", wait=True)
-                    if run > 0:
-                        found[mode].append(times)
-                    print(f"{mode} {run}: " + ", ".join(f"{side} {times[side]:.0f}" for side in SIDES), flush=True)
+            page.evaluate((ROOT / "bench/ring_latency.js").read_text())
+
+            def once(room, caller, callee, mode):
+                options = {"room": room, "mode": mode, "caller": caller, "callee": callee}
+                return page.evaluate(f"measureRing({json.dumps(options)})", wait=True)
+
+            found = self.run("chromium", once)
             page.close()
-    return found
+            return found
+
+    def wrtc(self):
+        import asyncio
+
+        from ring_latency_wrtc import ring
+
+        return self.run("wrtc", lambda *given: asyncio.run(ring(DELAYED_HTTP, *given)))
+
+
+def measure(clients, runs, delay):
+    from relay import Relay
+
+    with Relay(media="10.99.0.1:40000", announce=["10.99.0.9"]) as node:
+        bench = Bench(node, runs, delay)
+        return {name: getattr(bench, name)() for name in clients}
 
 
 def percentile(values, share):
@@ -187,13 +220,13 @@ def summarized(found):
         for mode, runs in found.items()}
 
 
-def table(summary, delay):
+def table(name, summary, delay):
     lines = [
-        f"Answer → first sound and first decoded picture, ms, p50 / p95, Chromium, {delay * 1000:.0f} ms one way "
+        f"Answer → first sound and first decoded picture, ms, p50 / p95, {name}, {delay * 1000:.0f} ms one way "
         "(prototype in brackets)", "", "| | " + " | ".join(SIDES) + " |", "|---|" + "---|" * len(SIDES)]
     for mode, sides in summary.items():
         cells = []
-        for side, prototype in zip(SIDES, PROTOTYPE[mode]):
+        for side, prototype in zip(SIDES, PROTOTYPE[name][mode]):
             figures = sides[side]
             before = " ({} / {})".format(*prototype) if delay == 0.05 else ""
             cells.append(f"{figures['p50']:.0f} / {figures['p95']:.0f}{before}")
@@ -204,6 +237,7 @@ def table(summary, delay):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=12)
+    parser.add_argument("--client", action="append", choices=list(PROTOTYPE), help="default: all")
     parser.add_argument("--delay-ms", type=float, default=50)
     parser.add_argument("--json", metavar="FILE", default=str(ROOT / "bench/out/ring-latency.json"))
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
@@ -217,12 +251,14 @@ def main():
 
     set_up_network("veth")
     delay = given.delay_ms / 1000
-    found = measure(given.runs, delay)
-    summary = summarized(found)
+    found = measure(given.client or list(PROTOTYPE), given.runs, delay)
+    summary = {name: summarized(modes) for name, modes in found.items()}
     target = pathlib.Path(given.json)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps({"delayMs": given.delay_ms, "summary": summary, "runs": found}, indent=1) + "\n")
-    print(f"\n{table(summary, delay)}\n\n{target}", flush=True)
+    for name in summary:
+        print(f"\n{table(name, summary[name], delay)}")
+    print(f"\n{target}", flush=True)
     # Clients leave threads behind.
     os._exit(0)
 
