@@ -56,7 +56,7 @@
     }
   }
 
-  /** `mode`: prepared (callee ready, no tracks), early (the same, newest key frame first), cold (callee has nothing). */
+  /** `mode`: prepared (callee ready, no tracks), early (newest key frame first, too), cold (callee has nothing). */
   globalThis.measureRing = async ({ room, caller, callee, mode }) => {
     const { Session, ask } = await import("/session.js");
     devices ??= await open();

@@ -157,7 +157,7 @@ class Bench:
         self.modes = [mode for mode in PROTOTYPE["wrtc"] if mode != "early" or '"earlyKeyFrame"' in contract]
 
     def run(self, name, once):
-        """`once(room, caller's token, callee's token, mode)`. The first run of each mode warms up and does not count."""
+        """`once(room, caller's token, callee's token, mode)`. The first run of each mode only warms up."""
         found = {mode: [] for mode in self.modes}
         for run in range(self.runs + 1):
             for mode in self.modes:

@@ -7,7 +7,7 @@ import threading
 import time
 
 from relay import Relay, check
-from ring_page import ADDRESS, SignalingServer
+from ring_scene import ADDRESS, SignalingServer
 
 import mediarelay
 

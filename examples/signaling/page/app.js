@@ -1,14 +1,16 @@
-// The page: shows who is here, what rings, the call, the log; turns clicks into what `Signaling` and `Call` do.
+// The page: turns clicks into what `Signaling` and `Call` do, and their news into what is shown.
 //
-// Owns the document and which call is on the stage. Decides nothing about a call.
+// Owns the tab's calls, which of them is on the stage, and the dialog that rings. Decides nothing about a call.
 
 import { openDevices } from "/session.js";
 import { Call } from "/call.js";
+import { showLog, showPeople } from "/desk.js";
+import { $, complain, initials, notify, setText } from "/dom.js";
 import { Signaling } from "/signaling.js";
 import * as sounds from "/sounds.js";
-import { clock, inWords, logEntry } from "/words.js";
+import { showCurtain, showStage } from "/stage.js";
+import { clock, inWords } from "/words.js";
 
-const $ = (id) => document.getElementById(id);
 const parameters = new URLSearchParams(location.search);
 
 /** Calls of this tab that are not over, by room. */
@@ -23,6 +25,8 @@ let early = [];
 let crossing = null;
 let people = [];
 
+const isInCall = () => current !== null && !current.isOver;
+
 const signaling = new Signaling({ receive, state: showLine });
 
 // MARK: Messages of the signaling server
@@ -34,7 +38,7 @@ function receive(message) {
       for (const call of calls.values()) call.refresh();
       loadLog();
       break;
-    case "presence": people = message.people; showPeople(); break;
+    case "presence": people = message.people; render(); break;
     case "ring": rung(message); break;
     case "event":
       if (calls.has(message.event.roomId)) calls.get(message.event.roomId).receive(message.event);
@@ -61,7 +65,7 @@ function newCall(fields) {
 // MARK: What the user does
 
 async function placeCall(to, media) {
-  if (isPlacing || (current && !current.isOver)) return;
+  if (isPlacing || isInCall()) return;
   isPlacing = true;
   early = [];
   complain("");
@@ -107,10 +111,10 @@ function notPlaced(to, error) {
 }
 
 function answer(call) {
-  const isInCall = current !== null && !current.isOver;
+  const endOthers = isInCall();
   current = call;
   // The relay ends the other call in the same decision and says so; then it goes here, too.
-  call.answer({ endOthers: isInCall });
+  call.answer({ endOthers });
   render();
   $("stage").focus();
 }
@@ -152,114 +156,16 @@ function render() {
   if (current) showStage(current);
   else if (!isPlacing) $("stage").hidden = true;
   showRing();
-  showPeople();
-}
-
-function showCurtain(name, headline, detail) {
-  $("stage").hidden = false;
-  $("screen").dataset.state = "calling";
-  $("screen").classList.remove("has-picture");
-  $("avatar").textContent = initials(name);
-  setText("headline", headline);
-  setText("detail", detail);
-  $("bar").hidden = $("local").hidden = $("again").hidden = $("done").hidden = $("overlay").hidden = true;
-  $("hang-up").hidden = false;
-  $("hang-up").textContent = "Cancel";
-  for (const id of ["mute", "camera", "hold", "add-video"]) $(id).hidden = true;
-}
-
-function showStage(call) {
-  const words = {
-    calling: () => [`Calling ${call.name}…`, "Looking for their devices."],
-    ringing: () => [`Ringing…`, `${call.name}'s device rings.`],
-    connecting: () => ["Connecting…", `${call.isCaller ? call.name : "You"} answered.`],
-    connected: () => [call.name, "Connected"],
-    over: () => inWords(call),
-  }[call.state]();
-  $("stage").hidden = false;
-  $("screen").dataset.state = call.state;
-  $("avatar").textContent = initials(call.name);
-  $("avatar").classList.toggle("rings", call.state === "calling" || call.state === "ringing");
-  setText("headline", words[0]);
-  setText("detail", words[1]);
-  setText("with", call.name + (call.theirs.audio === "muted" ? " · muted" : ""));
-  $("bar").hidden = call.state !== "connected";
-  showMedia(call);
-  $("hang-up").hidden = call.isOver;
-  $("hang-up").textContent = call.isCaller && !call.isAnswered ? "Cancel" : "Hang up";
-  $("again").hidden = $("done").hidden = !call.isOver;
-  const overlay = call.isOver ? "" : overlayWords(call);
-  setText("overlay", overlay);
-  $("overlay").hidden = overlay === "";
-  showControls(call);
-  if (call.problems.length > 0 && !call.isOver) complain(problemWords(call));
-  if (call.isOver && document.activeElement === document.body) $("again").focus();
-}
-
-function overlayWords(call) {
-  if (call.path !== "good") return "Your connection is interrupted…";
-  if (call.otherPath !== "good") return `The connection of ${call.name} is interrupted…`;
-  if (call.own.held) return "You hold the call.";
-  if (call.theirs.held) return `${call.name} holds the call.`;
-  if (call.videoWish === "own") return `Waiting for ${call.name} to turn video on…`;
-  if (call.isDeclinedVideo) return `${call.name} stays with audio.`;
-  return call.media === "video" && call.theirs.video === "muted" ? `${call.name}'s camera is off.` : "";
-}
-
-function showControls(call) {
-  const isVideo = call.media === "video";
-  const has = (kind) => call.tracks(kind).length > 0;
-  $("mute").hidden = $("camera").hidden = call.isOver;
-  $("mute").disabled = !has("audio");
-  $("camera").hidden ||= !isVideo;
-  $("camera").disabled = !has("video");
-  $("hold").hidden = $("add-video").hidden = call.state !== "connected";
-  $("add-video").hidden ||= isVideo;
-  $("add-video").disabled = call.videoWish !== null;
-  showToggle("mute", call.own.audio === "muted", "Mute", "Unmute");
-  showToggle("camera", call.own.video === "muted", "Camera off", "Camera on");
-  showToggle("hold", call.own.held, "Hold", "Resume");
-  $("wish").hidden = call.videoWish !== "theirs";
-  setText("wish-words", call.videoWish === "theirs" ? `${call.name} would like to see you.` : "");
-}
-
-function showToggle(id, isPressed, off, on) {
-  $(id).setAttribute("aria-pressed", String(isPressed));
-  setText(id, isPressed ? on : off);
-}
-
-const switched = (word) => word === "on" ? "muted" : "on";
-
-function problemWords(call) {
-  const [problem] = call.problems;
-  if (problem.startsWith("camera")) return `There is no camera: ${call.name} will only hear you.`;
-  if (problem.startsWith("microphone")) return `There is no microphone: ${call.name} will not hear you.`;
-  return problem;
-}
-
-function showMedia(call) {
-  const remote = call.isAnswered ? call.session.remote : null;
-  if ($("remote").srcObject !== remote) {
-    $("remote").srcObject = remote;
-    $("screen").classList.remove("has-picture");
-    $("listen").hidden = true;
-    if (remote) {
-      $("remote").play().catch((error) => { $("listen").hidden = error.name !== "NotAllowedError"; });
-      $("remote").requestVideoFrameCallback?.(() => {
-        if (current === call && !call.isOver) $("screen").classList.add("has-picture");
-      });
-    }
-  }
-  const own = call.isOver ? null : call.stream;
-  if ($("local").srcObject !== own) $("local").srcObject = own;
-  $("local").hidden = call.isOver || call.tracks("video").length === 0;
+  const isBusy = isPlacing || isInCall();
+  $("to-audio").disabled = $("to-video").disabled = isBusy;
+  showPeople(people.filter(({ uid }) => uid !== signaling.uid), { isBusy, place: placeCall });
 }
 
 /** The oldest call that rings here. In a call it is shown beside it, else in front of everything. */
 function showRing() {
   const call = [...calls.values()].find((one) => !one.isCaller && one.state === "ringing");
   const dialog = $("ring");
-  const isBusy = current !== null && !current.isOver && current !== call;
+  const isBusy = isInCall() && current !== call;
   const rings = [...calls.values()].some((one) => one.isCaller && one.state === "ringing");
   sounds.play(call && !call.isQuiet ? (isBusy ? "waiting" : "ring") : rings ? "ringback" : null);
   document.title = call ? `${call.name} calls · MediaRelay` : "MediaRelay: call somebody";
@@ -285,68 +191,9 @@ function showRing() {
 
 const rungCall = () => calls.get($("ring").dataset.room);
 
-function showPeople() {
-  const others = people.filter(({ uid }) => uid !== signaling.uid);
-  const isBusy = isPlacing || (current !== null && !current.isOver);
-  $("nobody").hidden = others.length > 0;
-  const focused = document.activeElement?.id;
-  $("people").replaceChildren(...others.map(({ uid, online }) => element("li", { className: "person" }, [
-    element("span", { className: "dot", dataset: { state: online ? "online" : "offline" } }),
-    element("span", { className: "who" }, [
-      element("b", { textContent: uid }), element("span", { textContent: online ? "online" : "offline" }),
-    ]),
-    ...["audio", "video"].map((media) => element("button", {
-      type: "button", id: `call-${uid}-${media}`, textContent: media === "audio" ? "Audio" : "Video", disabled: isBusy,
-      ariaLabel: `${media === "audio" ? "Audio" : "Video"} call to ${uid}`, onclick: () => placeCall(uid, media),
-    })),
-  ])));
-  $("to-audio").disabled = $("to-video").disabled = isBusy;
-  if (focused?.startsWith("call-")) $(focused)?.focus();
-}
-
 async function loadLog() {
   const entries = await signaling.log().catch(() => null);
-  if (!entries) return;
-  $("no-calls").hidden = entries.length > 0;
-  $("log").replaceChildren(...entries.map((entry) => {
-    const { direction, other, isMissed, words, duration } = logEntry(entry, signaling.uid);
-    const time = new Date(entry.atMs).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-    return element("li", { className: isMissed ? "entry missed" : "entry" }, [
-      element("span", { className: "arrow", textContent: direction === "out" ? "↗" : "↙", ariaHidden: "true" }),
-      element("span", { className: "who" }, [
-        element("b", { textContent: other }),
-        element("span", { textContent: `${words} · ${entry.media}${duration && ` · ${duration}`}` }),
-      ]),
-      element("time", { dateTime: new Date(entry.atMs).toISOString(), textContent: time }),
-    ]);
-  }));
-}
-
-function element(name, { dataset = {}, ...properties }, children = []) {
-  const made = Object.assign(document.createElement(name), properties);
-  Object.assign(made.dataset, dataset);
-  made.append(...children);
-  return made;
-}
-
-const initials = (name) => (name.match(/[A-Za-z0-9]/) ?? ["?"])[0].toUpperCase();
-
-/** Only when it is another text: what is announced is announced once. */
-function setText(id, text) {
-  if ($(id).textContent !== text) $(id).textContent = text;
-}
-
-function complain(text) {
-  setText("problem", text);
-  $("problem").hidden = text === "";
-}
-
-let noticeTimer = null;
-function notify(text) {
-  setText("notice", text);
-  $("notice").hidden = false;
-  clearTimeout(noticeTimer);
-  noticeTimer = setTimeout(() => { $("notice").hidden = true; $("notice").textContent = ""; }, 8000);
+  if (entries) showLog(entries, signaling.uid);
 }
 
 function showLine(isUp) {
@@ -386,6 +233,7 @@ $("by-name").addEventListener("submit", (event) => {
 $("hang-up").addEventListener("click", hangUp);
 $("again").addEventListener("click", () => placeCall(current.other, current.media));
 $("done").addEventListener("click", closeStage);
+const switched = (word) => word === "on" ? "muted" : "on";
 $("mute").addEventListener("click", () => current.change({ audio: switched(current.own.audio) }));
 $("camera").addEventListener("click", () => current.change({ video: switched(current.own.video) }));
 $("hold").addEventListener("click", () => current.change({ held: !current.own.held }));
