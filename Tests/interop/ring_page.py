@@ -100,6 +100,14 @@ def ring_page_calls():
         alice.picture("answered-phone", width=390, height=844, dark=True)
         check(alice.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than a phone")
         restarted(bob)
+        # The signaling server is started anew in the middle of the call: the call goes on, and its end is told.
+        scene.server.__exit__(None, None, None)
+        for tab in scene.tabs:
+            tab.reads("line-words", "reconnecting…")
+        scene.server.__enter__()
+        for tab in scene.tabs:
+            tab.reads("line-words", "online", 10)
+        check(bob.evaluate("window.pageCall().state") == "connected", "the call ended with the signaling server")
         bob.click("hang-up")
         bob.reads("headline", "You hung up.")
         alice.reads("headline", "bob hung up.")

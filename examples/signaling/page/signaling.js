@@ -1,7 +1,7 @@
 // The page's line to the signaling server: who I am, who is here, what rings, what becomes of calls. One stream for a
 // tab.
 
-import { Refusal, ask, follow } from "/session.js";
+import { ask, follow, sleep } from "/session.js";
 
 export class Signaling {
   /** `receive(message)` gets every message of the server; `state(isUp)` is told when the line breaks and is back. */
@@ -29,9 +29,9 @@ export class Signaling {
         headers: this.authorized(), signal, receive: this.receive,
         opened: () => this.state(true), broken: () => this.state(false),
       });
-      // The server was started anew and knows nobody: the same user, a new device.
       if (status !== 401 || signal.aborted) return;
-      Object.assign(this, await this.post("/login", { name: this.uid }));
+      // The server was started anew and knows nobody: the same user, a new device.
+      await this.post("/login", { name: this.uid }).then((given) => Object.assign(this, given), () => sleep(1000));
     }
   }
 
@@ -47,5 +47,3 @@ export class Signaling {
     return (await ask(path, { method: "POST", headers, body: JSON.stringify(body) })).json();
   }
 }
-
-export { Refusal };
