@@ -78,6 +78,9 @@ private func joined(_ number: UInt64) -> WorkerNews {
 private func ended(_ number: UInt64) -> WorkerNews {
     .ended(ParticipantHandle(number), .closed, at: Instant(nanoseconds: 1), TransportStatistics())
 }
+private func removed(_ number: UInt64) -> WorkerNews {
+    .removed(ParticipantHandle(number), TransportStatistics(), at: Instant(nanoseconds: 1))
+}
 private let statistics = WorkerNews.statistics(
     ParticipantHandle(1), TransportStatistics(), at: Instant(nanoseconds: 1))
 
@@ -139,7 +142,7 @@ private let statistics = WorkerNews.statistics(
         #expect(harness.client.keptNewsCount == 0)
     }
 
-    @Test("an end told just before the link broke is told again, one of long ago is not")
+    @Test("an end, or last counters, told just before the link broke is told again, one of long ago is not")
     func recentEnds() throws {
         let harness = try LinkClientHarness()
         harness.openControl()
@@ -148,12 +151,12 @@ private let statistics = WorkerNews.statistics(
         _ = harness.deliver()
         harness.client.tell([ended(1)], now: harness.now)
         harness.now += .seconds(11)
-        harness.client.tell([joined(2), ended(3)], now: harness.now)
+        harness.client.tell([joined(2), ended(3), removed(4)], now: harness.now)
         _ = try harness.advance()
         harness.closeConnection()
         _ = harness.deliver()
         harness.now += .milliseconds(100)
-        #expect(harness.helloNews(try harness.advance()) == [ended(3)])
+        #expect(harness.helloNews(try harness.advance()) == [ended(3), removed(4)])
     }
 
     @Test("commands come in order, adopted is the link's own")

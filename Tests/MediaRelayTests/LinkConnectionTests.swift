@@ -90,7 +90,7 @@ private func news(_ number: UInt64) -> WorkerNews {
         #expect(socketpair(AF_UNIX, type, 0, &descriptors) == 0)
         let connection = LinkConnection(taking: descriptors[0])
         defer { close(descriptors[1]) }
-        let bytes = LinkMessage.command(.adopted).encoded() + [0, 0, 0, 9, 1, 99, 0, 0]
+        let bytes = LinkMessage.command(.adopted).encoded() + [0, 0, 0, 9, LinkFormat.version, 99, 0, 0]
         #expect(write(descriptors[1], bytes, bytes.count) == bytes.count)
         #expect(try connection.receive() == [.command(.adopted)])
         #expect(throws: LinkClosing.refused(.unknownKind(99))) { try connection.receive() }

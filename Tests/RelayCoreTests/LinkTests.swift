@@ -76,15 +76,28 @@ private struct LinkValues {
         statistics.packetsReceived = integer()
         statistics.bytesReceived = integer()
         statistics.packetsLost = integer()
+        statistics.jitterMicroseconds = integer()
+        statistics.largestJitterMicroseconds = integer()
+        statistics.largestAudioGapMs = integer()
+        statistics.largestVideoGapMs = integer()
         statistics.packetsSent = integer()
         statistics.bytesSent = integer()
-        statistics.roundTripMicroseconds = integer()
         statistics.remoteFractionLost = integer()
+        statistics.remotePacketsLost = integer()
+        statistics.remotePacketsExpected = integer()
+        statistics.remoteJitterMicroseconds = integer()
+        statistics.largestRemoteJitterMicroseconds = integer()
+        statistics.roundTripMicroseconds = integer()
+        statistics.smallestRoundTripMicroseconds = integer()
+        statistics.largestRoundTripMicroseconds = integer()
+        statistics.roundTripSumMicroseconds = integer()
+        statistics.roundTripCount = integer()
+        statistics.pathChanges = integer()
         return statistics
     }
 
     mutating func news() -> WorkerNews {
-        switch count(7) {
+        switch count(8) {
         case 0: .prepared(handle(), at: instant())
         case 1: .joined(handle(), at: instant())
         case 2:
@@ -93,6 +106,7 @@ private struct LinkValues {
         case 4: .recovered(handle(), at: instant())
         case 5: .pathChanged(handle(), at: instant())
         case 6: .media(handle(), pick(MediaKind.self), at: instant())
+        case 7: .removed(handle(), statistics(), at: instant())
         default: .statistics(handle(), statistics(), at: instant())
         }
     }
@@ -160,7 +174,7 @@ private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
             let bytes = values.message().encoded()
             if bytes[5] != 2, bytes[5] != 4 { seen.insert(UInt16(bytes[5]) << 8 | UInt16(bytes[6])) }
         }
-        #expect(seen.count == 6 + 8)
+        #expect(seen.count == 6 + 9)
     }
 
     @Test("no prefix of a message is a message", arguments: [11, 12, 13] as [UInt64])

@@ -20,16 +20,22 @@ import Testing
         #expect(scene.engine.transportCount == 1)
     }
 
-    @Test("a removed client is sent close_notify and told about in no news")
+    @Test("a removed client is sent close_notify, and its last counters are told, once")
     func relayRemoves() throws {
         let scene = try CallScene()
         let (a, _) = try scene.makePair()
         scene.run(for: .seconds(1))
         let count = scene.news(of: a).count
+        let removedAt = scene.now
         scene.remove(a)
         scene.run(for: .seconds(1))
         #expect(a.client.phase == .closed)
-        #expect(scene.news(of: a).count == count)
+        #expect(scene.news(of: a).count == count + 1)
+        guard case .removed(_, let figures, removedAt)? = scene.news(of: a).last else {
+            Issue.record("the last news is \(String(describing: scene.news(of: a).last))")
+            return
+        }
+        #expect(figures.packetsReceived > 80 && figures.packetsSent > 80)
         #expect(scene.engine.transportCount == 1)
         #expect(scene.handshaker.count == 1)
     }

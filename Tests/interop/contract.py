@@ -89,10 +89,27 @@ def api_contract():
         ended = held(relay.admin("GET", "/v1/rooms/held"), "Room", 200)
         check(ended["status"] == "ended" and ended["outcome"] == "ended", f"the deleted room is {ended}")
         held(relay.admin("POST", "/v1/rooms", specification), "Problem", 410)
+        ring = {"caller": "alice", "callees": ["ben"]}
+        held(relay.admin("POST", "/v1/rooms", {"id": "rung", "kind": "peer", "media": "audio", "ring": ring}), "Room", 201)
+        ben = participant("rung", "ben")
+        held(relay.ask("GET", "/v1/calls/rung", bearer=ben), "Problem", 404)
+        relay.admin("POST", "/v1/rooms/rung/pushed", {"uid": "ben", "device": "phone"}).expect(200)
+        relay.admin("POST", "/v1/rooms/rung/end", {"status": "cancelled", "uid": "alice"}).expect(200)
+        calls = held(relay.admin("GET", "/v1/calls"), "CallList", 200)["calls"]
+        check([call["roomId"] for call in calls] == ["rung", "held"], f"the call log is {calls}")
+        missed = held(relay.admin("GET", "/v1/calls?uid=ben&outcome=missed"), "CallList", 200)["calls"]
+        check([call["view"]["status"] for call in missed] == ["missed"], f"ben missed {missed}")
+        call = held(relay.ask("GET", "/v1/calls/rung", bearer=ben), "Call", 200)
+        check(call["outcome"] == "cancelled" and call["view"]["role"] == "callee", f"ben's record is {call}")
+        check(call["endedBy"] == {"kind": "server", "uid": "alice"}, f"it was ended by {call['endedBy']}")
+        held(relay.ask("GET", "/v1/calls/held", bearer=ben), "Problem", 404)
+        held(relay.ask("GET", "/v1/calls", bearer=ben), "Problem", 403)
+        held(relay.admin("GET", "/v1/calls?outcome=missed"), "Problem", 400)
         page = held(
             relay.admin("GET", "/v1/events?after=0", headers={"Accept": "application/json"}), "EventPage", 200)
         types = [event["type"] for event in page["events"]]
-        check(types == ["node.started", "room.created", "room.closed"], f"the log is {types}")
+        expected = ["node.started", "room.created", "room.closed", "room.created", "call.initiated", "call.ended", "room.closed"]
+        check(types == expected, f"the log is {types}")
         metrics = relay.admin("GET", "/metrics").expect(200).body.decode()
         check(re.search(r"^\w+(\{[^}]*\})? [0-9.e+]+$", metrics, re.MULTILINE), "there are no metrics")
         return f"{checked} operations, {len(SCHEMAS)} schemas"

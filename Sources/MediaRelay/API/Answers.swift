@@ -4,10 +4,11 @@ import RelayHTTP
 
 /// Writes answers: control replies, event streams and pages, problems, files. Holds the HTTP server and the journal's thread by
 /// reference; any thread.
-package final class Answers: ReplySink, EventSink, @unchecked Sendable {
-    // @unchecked: `server`, `journal` and `control` are set once, before the server starts.
+package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable {
+    // @unchecked: `server`, `journal`, `callLog` and `control` are set once, before the server starts.
     private var server: HTTPServer?
     private var journal: JournalThread?
+    private var callLog: CallLog?
     private let control: Mailbox<ControlMessage>
     private let demoKey: SigningKey?
     /// Which of a demo room's successive rooms is in use, by its name. A room's id is never used again.
@@ -23,6 +24,8 @@ package final class Answers: ReplySink, EventSink, @unchecked Sendable {
         self.server = server
         self.journal = journal
     }
+
+    package func connect(callLog: CallLog) { self.callLog = callLog }
 
     private static let crossOrigin: [HTTPResponse.Field] = [
         .init("Access-Control-Allow-Origin", "*"),
@@ -113,6 +116,13 @@ package final class Answers: ReplySink, EventSink, @unchecked Sendable {
         case .roomEventPage(let after, let limit, let until):
             guard case .room(let room) = reply else { return respond(id, reply) }
             page(id, after: after, room: room.id, limit: limit, until: until)
+        case .call(let uid):
+            guard case .room(let room) = reply else { return respond(id, reply) }
+            guard room.outcome != nil else {
+                return problem(
+                    id, Problem(status: 404, code: "call-not-found", detail: "The call has not ended."), allow: nil)
+            }
+            call(id, room.id, uid: uid)
         case .demo(let uid, let name, let attempt): deliverDemo(reply, id, uid: uid, name: name, attempt: attempt)
         }
     }
@@ -179,6 +189,28 @@ package final class Answers: ReplySink, EventSink, @unchecked Sendable {
         respond(
             HTTPRequestID(rawValue: request),
             HTTPResponse(status: 200, contentType: "application/json", headers: Self.crossOrigin, body: json))
+    }
+
+    // MARK: Call records
+
+    func calls(_ id: HTTPRequestID, _ query: CallQuery) {
+        if callLog?.page(id.rawValue, query) != true { refuseCalls(id) }
+    }
+
+    func call(_ id: HTTPRequestID, _ room: RoomID, uid: String?) {
+        if callLog?.record(id.rawValue, of: room, uid: uid) != true { refuseCalls(id) }
+    }
+
+    private func refuseCalls(_ id: HTTPRequestID) {
+        refuse(
+            id.rawValue,
+            Problem(
+                status: 503, code: "overloaded", detail: "Too many requests wait for the call log.",
+                retryAfterSeconds: 1))
+    }
+
+    package func refuse(_ request: UInt64, _ problem: Problem) {
+        self.problem(HTTPRequestID(rawValue: request), problem, allow: nil)
     }
 
     // MARK: Demo

@@ -16,6 +16,8 @@ enum Route: Equatable {
     case userSessions(String)
     case roomEvents(RoomID)
     case events
+    case calls
+    case call(RoomID)
 
     enum Access { case open, server, participant, either }
 
@@ -30,6 +32,9 @@ enum Route: Equatable {
         case 4 where path[0] == "v1" && path[1] == "users" && path[3] == "sessions":
             guard isIdentifier(path[2]) else { return nil }
             self = .userSessions(path[2])
+        case 3 where path[0] == "v1" && path[1] == "calls":
+            guard let room = RoomID(path[2]) else { return nil }
+            self = .call(room)
         case 3... where path[0] == "v1" && path[1] == "rooms":
             guard let room = RoomID(path[2]) else { return nil }
             self.init(room: room, rest: path[3...])
@@ -52,6 +57,7 @@ enum Route: Equatable {
         switch name {
         case "rooms": self = .rooms
         case "events": self = .events
+        case "calls": self = .calls
         case "node": self = .node
         case "openapi.json": self = .openAPI
         default: return nil
@@ -84,7 +90,7 @@ enum Route: Equatable {
     /// For `Allow`; OPTIONS is answered everywhere.
     var methods: [String] {
         switch self {
-        case .health, .ready, .metrics, .node, .openAPI, .page, .roomEvents, .events: ["GET", "HEAD"]
+        case .health, .ready, .metrics, .node, .openAPI, .page, .roomEvents, .events, .calls, .call: ["GET", "HEAD"]
         case .demoSession, .sessions, .join, .ringing, .answer, .end, .pushed: ["POST"]
         case .rooms: ["GET", "HEAD", "POST"]
         case .room: ["GET", "HEAD", "DELETE"]
@@ -96,9 +102,9 @@ enum Route: Equatable {
     var access: Access {
         switch self {
         case .health, .ready, .openAPI, .page, .demoSession: .open
-        case .metrics, .node, .rooms, .participant, .events, .pushed, .userSessions: .server
+        case .metrics, .node, .rooms, .participant, .events, .pushed, .userSessions, .calls: .server
         case .sessions, .session, .join, .ringing, .answer: .participant
-        case .room, .roomEvents, .end: .either
+        case .room, .roomEvents, .end, .call: .either
         }
     }
 }

@@ -132,7 +132,7 @@ package final class Router: @unchecked Sendable {
         let room: RoomID
         switch route {
         case .room(let id), .sessions(let id), .roomEvents(let id), .session(let id, _), .join(let id, _),
-            .ringing(let id), .answer(let id), .end(let id):
+            .ringing(let id), .answer(let id), .end(let id), .call(let id):
             room = id
         default: throw Problem(status: 403, code: "forbidden", detail: "This path is for the server key.")
         }
@@ -218,6 +218,14 @@ package final class Router: @unchecked Sendable {
             let body = try RingBody.pushed(request.body)
             ask(.pushed(room, uid: body.uid, device: body.device), request, principal)
         case .userSessions(let uid): ask(.logout(uid: uid), request, principal)
+        case .calls: answers.calls(request.id, try CallParameters.query(query))
+        case .call(let room):
+            if case .participant(let identity) = principal {
+                // Whether the token may look at the room is the conductor's to say.
+                post(request.id, principal, .room(room), .call(uid: identity.uid))
+            } else {
+                answers.call(request.id, room, uid: try query.identifier("uid"))
+            }
         case .roomEvents(let room): try follow(room, request, query, principal)
         case .events: try follow(nil, request, query, principal)
         default: preconditionFailure("\(route) is served without a token")

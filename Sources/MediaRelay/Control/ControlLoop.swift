@@ -19,6 +19,8 @@ package enum ReplyForm: Sendable, Equatable {
     case session(RoomID)
     /// An event stream of the room, if the caller may look at it.
     case roomEvents(after: UInt64)
+    /// The call record of an ended room, if the caller may look at it, with this user's view.
+    case call(uid: String)
     /// A page of the room's events.
     case roomEventPage(after: UInt64, limit: Int, until: Instant)
     /// The demo page's token for `uid` in the room that was made or found.
@@ -202,6 +204,7 @@ package final class ControlLoop: @unchecked Sendable {
         for key in decision.idempotency {
             entry.keys.append(JournalKey(key: "\(key.keyID)/\(key.key)", record: RecordCoding.encode(key)))
         }
+        entry.calls = decision.calls.map { JournalCall($0) }
         if let worker { entry.workers.append(worker) }
         if !entry.isEmpty {
             let isAccepted = journal.post(.store(entry))

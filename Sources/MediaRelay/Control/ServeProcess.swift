@@ -74,6 +74,7 @@ final class Node {
     private let log: Log
     private let server: HTTPServer
     private let journalThread: JournalThread
+    private let callLog: CallLog
     private let control: ControlLoop
     private let mailbox: Mailbox<ControlMessage>
     private let router: Router
@@ -101,6 +102,10 @@ final class Node {
             journal: journal, feed: feed, retention: JournalRetention(),
             onCommit: { turn in mailbox.post(.committed(turn: turn)) },
             onFailure: { text in log.write(.error, "journal: \(text)") }, timings: timings)
+        callLog = try CallLog(
+            reader: try CallReader(path: folder.path + "/journal.sqlite"), sink: answers,
+            onFailure: { text in log.write(.error, text) })
+        answers.connect(callLog: callLog)
         let poller = try Poller()
         let known = journal.isFromEarlierBoot ? [] : contents.workers
         let supervisor = try WorkerSupervisor(
@@ -164,6 +169,7 @@ final class Node {
 
     func start() throws {
         try journalThread.start()
+        try callLog.start()
         try control.start()
         let ports = try server.start()
         let scheme = options.tlsCertificate == nil ? "http" : "https"
@@ -204,6 +210,7 @@ final class Node {
         journalThread.stop()
         server.stop(graceful: true)
         server.waitUntilStopped()
+        callLog.stop()
     }
 }
 

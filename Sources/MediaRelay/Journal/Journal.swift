@@ -11,6 +11,7 @@ package struct JournalEntry: Sendable {
     package var rooms: [JournalRoom]
     package var keys: [JournalKey]
     package var workers: [JournalWorker]
+    package var calls: [JournalCall] = []
 
     package init(turn: UInt64) {
         self.turn = turn
@@ -20,7 +21,7 @@ package struct JournalEntry: Sendable {
         workers = []
     }
 
-    package var isEmpty: Bool { events.isEmpty && rooms.isEmpty && keys.isEmpty && workers.isEmpty }
+    package var isEmpty: Bool { events.isEmpty && rooms.isEmpty && keys.isEmpty && workers.isEmpty && calls.isEmpty }
 }
 
 /// One event as it goes over the wire: its JSON text and what it is found by.
@@ -85,14 +86,20 @@ package struct JournalRetention: Sendable {
     package var ageMs: Int64 = 7 * 24 * 3_600_000
     /// How long the ids of ended rooms are known.
     package var endedAgeMs: Int64 = 90 * 24 * 3_600_000
+    /// Call records.
+    package var calls = 1_000_000
+    package var callsAgeMs: Int64 = 90 * 24 * 3_600_000
     package init() {}
 }
 
 /// Events, rooms and idempotency keys on disk: SQLite with a write-ahead log, each commit flushed. Confined to the journal
 /// thread. Refuses a database of another schema or another boot's deadlines (`bootID`): instants mean nothing after a reboot.
 package final class Journal {
-    private static let schemaVersion = "1"
+    private static let schemaVersion = "2"
+    /// Files of these versions are opened and brought up to this one. 1 had no call records.
+    private static let earlierVersions: Set = ["1"]
     private let database: SQLiteDatabase
+    private let calls: CallTable
     private let insertEvent: SQLiteStatement
     private let putRoom: SQLiteStatement
     private let deleteRoom: SQLiteStatement
@@ -127,11 +134,13 @@ package final class Journal {
                 PRIMARY KEY (number, epoch)) WITHOUT ROWID;
             """)
         let version = try Self.meta("schemaVersion", in: database, default: Self.schemaVersion)
-        guard version == Self.schemaVersion else {
+        guard version == Self.schemaVersion || Self.earlierVersions.contains(version) else {
             throw SQLiteError(
                 operation: "open \(path)", code: 0,
                 message: "schema version \(version), this program knows \(Self.schemaVersion)")
         }
+        calls = try CallTable(in: database)
+        try database.prepare("UPDATE meta SET value = ? WHERE name = 'schemaVersion'").run(.text(Self.schemaVersion))
         isFromEarlierBoot = try Self.meta("bootID", in: database, default: bootID) != bootID
         let put = try database.prepare("INSERT OR REPLACE INTO meta VALUES ('bootID', ?)")
         try put.run(.text(bootID))
@@ -218,6 +227,7 @@ package final class Journal {
                 try putEnded.run(.text(room.id), .text(ended.outcome), .integer(ended.timeMs))
             }
         }
+        for call in entry.calls { try calls.put(call) }
         for key in entry.keys {
             if let record = key.record {
                 try putKey.run(.text(key.key), .bytes(record))
@@ -271,5 +281,6 @@ package final class Journal {
         try deleteOld.run(.integer(Int64(bound)), .integer(nowMs - retention.ageMs))
         let forget = try database.prepare("DELETE FROM ended WHERE timeMs < ?")
         try forget.run(.integer(nowMs - retention.endedAgeMs))
+        try calls.truncate(in: database, keeping: retention.calls, oldestMs: nowMs - retention.callsAgeMs)
     }
 }

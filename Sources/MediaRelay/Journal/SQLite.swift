@@ -68,7 +68,9 @@ final class SQLiteStatement {
     }
 
     /// Starts anew with these parameters, in order.
-    func bind(_ values: Value...) throws(SQLiteError) {
+    func bind(_ values: Value...) throws(SQLiteError) { try bind(all: values) }
+
+    func bind(all values: [Value]) throws(SQLiteError) {
         sqlite3_reset(statement)
         // SQLite copies what it is given.
         let copies = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
@@ -104,17 +106,12 @@ final class SQLiteStatement {
 
     /// Runs a statement that gives no rows.
     func run(_ values: Value...) throws(SQLiteError) {
-        switch values.count {
-        case 0: try bind()
-        case 1: try bind(values[0])
-        case 2: try bind(values[0], values[1])
-        case 3: try bind(values[0], values[1], values[2])
-        case 4: try bind(values[0], values[1], values[2], values[3])
-        case 5: try bind(values[0], values[1], values[2], values[3], values[4])
-        default: preconditionFailure("a statement of \(values.count) parameters")
-        }
+        try bind(all: values)
         while try step() {}
     }
+
+    /// Leaves the rows that were not looked at, and the read transaction with them.
+    func reset() { sqlite3_reset(statement) }
 
     func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
 

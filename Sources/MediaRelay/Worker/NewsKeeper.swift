@@ -7,7 +7,7 @@ import RelayCore
 ///
 /// While adopted it remembers the ends of the last seconds: control may die with them unread, and an end is
 /// the one fact that the snapshot of the next hello does not show. Control ignores an end that it knows
-/// already.
+/// already. The last counters of removed transports are ends in this.
 package struct NewsKeeper {
     package static let endMemory = Interval.seconds(10)
 
@@ -27,7 +27,10 @@ package struct NewsKeeper {
     /// Notes what happened.
     package mutating func append(_ news: WorkerNews, now: Instant) {
         if isAdopted {
-            guard case .ended = news else { return }
+            switch news {
+            case .ended, .removed: break
+            default: return
+            }
             forgetOldEnds(now: now)
             if recentEnds.count == limit { recentEnds.removeFirst() }
             recentEnds.append((news, now))

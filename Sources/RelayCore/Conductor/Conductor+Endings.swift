@@ -42,6 +42,7 @@ extension Conductor {
         var participant = room.record.participants.remove(at: index)
         participant.lifecycle.leave(reason)
         forget(participant, of: room, reason: reason)
+        let worker = room.record.worker
         if removing { command(.remove(handle), to: room.record.worker) }
         if reason == .failed, room.record.ring?.isMember(participant.uid) == true {
             room.record.ring?.failures[participant.uid] = detail
@@ -58,6 +59,9 @@ extension Conductor {
             tellCallEnded(in: room, reason: why, by: participant.uid, at: time)
         }
         let told = isCancel && stage == .ringing ? LeaveReason.cancelled : reason
+        noteDeparture(
+            of: participant, from: room, reason: told, detail: detail, at: time, worker: worker,
+            awaitsFigures: removing)
         let data = detail.map { [JSONValue.Field("detail", .string($0))] } ?? []
         emit(.participantLeft, in: room, of: participant, reason: told.rawValue, data: data, at: time)
         perform(action, on: room, at: time)
@@ -132,6 +136,7 @@ extension Conductor {
                 JSONValue.Field("outcome", .string(outcome.rawValue)),
                 JSONValue.Field("durationMs", .integer(duration(of: room, at: time).milliseconds)),
             ], at: time)
+        closeRecord(of: room, by: actor, durationMs: duration(of: room, at: time).milliseconds)
         keepEnded(room, until: now + configuration.retention)
     }
 
@@ -192,6 +197,7 @@ extension Conductor {
             let room = roomsByHandle.removeValue(forKey: oldest.room)
         else { return }
         rooms[room.record.id] = nil
+        forgetFigures(of: room)
         tally.endedRooms -= 1
         listing.remove(ordinal: room.record.ordinal)
         turn.changedRooms.remove(room.record.id)

@@ -131,6 +131,10 @@ extension Conductor {
         for (timer, _) in timers.all { require(isAlive(timer), "timer \(timer) outlived what it was for") }
         require(counted == tally, "the tally \(tally) is not what is there: \(counted)")
         require(counted.endedRooms == endedRooms.count, "ended rooms are not those in line to be forgotten")
+        for (handle, awaited) in awaitedFigures {
+            let legs = roomsByHandle[awaited.room]?.record.history?.legs ?? []
+            require(legs.contains { $0.handle == handle && !$0.isFinal }, "figures are awaited that nobody wants")
+        }
         checkSeats(require)
         return broken
     }

@@ -5,7 +5,7 @@ import RTPCore
 
 extension Conductor {
     func receive(_ news: WorkerNews, from workerID: WorkerID) {
-        guard workers[workerID] != nil else { return }
+        guard workers[workerID] != nil, !takeFigures(news) else { return }
         let handle = news.participant
         guard let room = roomsByParticipant[handle], room.record.worker == workerID,
             let index = room.record.index(of: handle)
@@ -31,16 +31,17 @@ extension Conductor {
             emit(.participantPathChanged, in: room, of: room.record.participants[index], at: time)
         case .media(_, let kind, _):
             if room.record.participants[index].lifecycle.holdsSeat { heard(in: room, at: time) }
+            noteMedia(kind, ofParticipantAt: index, in: room, at: time)
             let name = kind == .audio ? "audio" : "video"
             emit(
                 .participantMedia, in: room, of: room.record.participants[index], reason: nil,
                 data: [JSONValue.Field("kind", .string(name))], at: time)
         case .statistics(_, let statistics, _):
-            // Seen in views only: neither an event nor worth a write.
             let before = room.record.participants[index].statistics.packetsReceived
-            room.record.participants[index].statistics = statistics
+            noteStatistics(statistics, ofParticipantAt: index, in: room, at: time)
             guard room.record.participants[index].lifecycle.holdsSeat else { break }
             if statistics.packetsReceived > before { heard(in: room, at: time) } else { unheard(in: room, at: time) }
+        case .removed: preconditionFailure("last figures are taken before")
         }
     }
 }
@@ -51,7 +52,7 @@ extension WorkerNews {
         switch self {
         case .prepared(let handle, _), .joined(let handle, _), .ended(let handle, _, _, _),
             .interrupted(let handle, _), .recovered(let handle, _), .pathChanged(let handle, _),
-            .media(let handle, _, _), .statistics(let handle, _, _):
+            .media(let handle, _, _), .statistics(let handle, _, _), .removed(let handle, _, _):
             handle
         }
     }
@@ -60,7 +61,8 @@ extension WorkerNews {
     public var time: Instant {
         switch self {
         case .prepared(_, let at), .joined(_, let at), .ended(_, _, let at, _), .interrupted(_, let at),
-            .recovered(_, let at), .pathChanged(_, let at), .media(_, _, let at), .statistics(_, _, let at):
+            .recovered(_, let at), .pathChanged(_, let at), .media(_, _, let at), .statistics(_, _, let at),
+            .removed(_, _, let at):
             at
         }
     }

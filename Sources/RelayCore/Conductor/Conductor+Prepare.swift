@@ -156,6 +156,8 @@ extension Conductor {
             room.record.participants[index] = participant
             forget(predecessor, of: room, reason: nil)
             command(.remove(predecessor.handle), to: worker)
+            noteDeparture(
+                of: predecessor, from: room, reason: nil, detail: nil, at: now, worker: worker, awaitsFigures: true)
             emit(
                 .participantReplaced, in: room, of: predecessor, reason: nil,
                 data: [JSONValue.Field("by", .string(participant.id.text))], at: now)

@@ -165,6 +165,7 @@ extension Conductor {
         for effect in effects {
             switch effect {
             case .tellRinging(let uid):
+                noteRinging(uid, in: room)
                 emit(.callRinging, in: room, uid: uid, data: [], at: now)
             case .tellAnswered(let uid, let device):
                 emit(.callAnswered, in: room, uid: uid, device: device, data: [], at: now)

@@ -139,8 +139,10 @@ extension Conductor {
         case .leave(let reason, let detail):
             depart(handle, from: room, reason: reason, detail: detail, at: time, removing: !transportIsGone)
         case .becomeInterrupted:
+            noteInterruption(true, ofParticipantAt: index, in: room, at: time)
             emit(.participantInterrupted, in: room, of: room.record.participants[index], at: time)
         case .becomeRecovered:
+            noteInterruption(false, ofParticipantAt: index, in: room, at: time)
             emit(.participantRecovered, in: room, of: room.record.participants[index], at: time)
         }
     }

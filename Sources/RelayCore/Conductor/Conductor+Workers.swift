@@ -14,7 +14,12 @@ extension Conductor {
         worker.endpoint = hello.endpoint
         worker.isConnected = true
         let known = expectedTransports(on: hello.worker)
-        for news in hello.news { receive(news, from: hello.worker) }
+        for news in hello.news {
+            cause = cause(of: news)
+            receive(news, from: hello.worker)
+        }
+        cause = CallCause(.node)
+        forgetFigures(from: worker.id, except: Set(hello.transports.map(\.participant)))
         var held: [ParticipantHandle: TransportSnapshot] = [:]
         for transport in hello.transports { held[transport.participant] = transport }
         for room in ordered(worker.rooms) {
@@ -73,6 +78,7 @@ extension Conductor {
     /// The worker's process is gone, and what it carried with it.
     func lose(_ id: WorkerID) {
         guard let worker = workers.removeValue(forKey: id) else { return }
+        forgetFigures(from: id)
         for room in ordered(worker.rooms) {
             room.isAwaitingWorker = false
             perform(room.record.lifecycle.receive(.workerLost), on: room, at: now)
@@ -133,6 +139,7 @@ extension Conductor {
         listing.append(record.handle, ordinal: record.ordinal)
         tally.add(record)
         indexCalls(of: room)
+        restoreFigures(of: room)
         for participant in record.participants {
             roomsByParticipant[participant.handle] = room
             sessions[participant.uid, default: []].append(participant.handle)

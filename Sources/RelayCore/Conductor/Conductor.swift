@@ -37,6 +37,8 @@ public final class Conductor {
     var isDraining = false
     var isStarted = false
     let isSameBoot: Bool
+    /// Legs whose last figures are on their way.
+    var awaitedFigures: [ParticipantHandle: AwaitedFigures] = [:]
 
     // Of the decision that is being made.
     var turn = ConductorTurn()
@@ -44,6 +46,8 @@ public final class Conductor {
     var unsettled: [ConductedRoom] = []
     var now = Instant(nanoseconds: 0)
     var wallClockMs: Int64 = 0
+    /// Who or what is behind it, for call records.
+    var cause: CallCause?
 
     /// A conductor that goes on where the journal's one stopped.
     /// - Parameters:
@@ -85,8 +89,11 @@ public final class Conductor {
         self.now = now
         self.wallClockMs = wallClockMs
         turn = ConductorTurn()
+        cause = CallCause(.node)
         if !isStarted { start() }
+        cause = CallCause(.timer)
         decideDueTimers()
+        cause = cause(of: input)
         switch input {
         case .request(let id, let principal, let request):
             turn.replies.append((id, reply(to: request, from: principal)))
@@ -155,6 +162,8 @@ final class ConductedRoom {
     var isAwaitingWorker = false
     /// Stands in the conductor's `unsettled`.
     var isUnsettled = false
+    /// Of those who are joined.
+    var monitors: [ParticipantHandle: QualityMonitor] = [:]
     init(_ record: RoomRecord) { self.record = record }
 }
 

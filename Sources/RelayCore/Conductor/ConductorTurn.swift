@@ -27,5 +27,7 @@ public struct ConductorTurn: Sendable {
     public var forgottenRooms: Set<RoomID> = []
     /// Idempotency keys to store in the same transaction; the journal deletes them by age (24 h) by itself.
     public var idempotency: [IdempotencyRecord] = []
+    /// Records of rooms that ended, to store in the same transaction; a second one of a room replaces the first.
+    public var calls: [CallRecord] = []
     public init() {}
 }

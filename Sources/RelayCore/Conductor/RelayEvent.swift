@@ -16,6 +16,7 @@ public enum RelayEventType: String, Sendable, Codable, CaseIterable {
     case participantInterrupted = "participant.interrupted"
     case participantRecovered = "participant.recovered"
     case participantPathChanged = "participant.path-changed"
+    case participantQuality = "participant.quality"
     case participantMedia = "participant.media"
     case nodeStarted = "node.started"
     case nodeDraining = "node.draining"

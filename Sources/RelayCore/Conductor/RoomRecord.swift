@@ -35,6 +35,8 @@ public struct RoomRecord: Hashable, Sendable, Codable {
     public internal(set) var idle: Countdown?
     /// One is left of a group; nil while that does not count.
     public internal(set) var alone: Countdown?
+    /// What its call record will tell; nil while there is nothing.
+    public internal(set) var history: RoomHistory?
 
     init(id: RoomID, handle: RoomHandle, ordinal: UInt64, specification: RoomSpecification, createdAtMs: Int64) {
         self.id = id
@@ -93,6 +95,7 @@ public struct ParticipantRecord: Hashable, Sendable, Codable {
     /// Connecting or prepared expiry; nil once joined.
     public internal(set) var deadline: Instant?
     public internal(set) var statistics: TransportStatistics
+    public internal(set) var notes: LegNotes?
 
     public var handle: ParticipantHandle { transport.participant }
     var etag: String { String(generation) }

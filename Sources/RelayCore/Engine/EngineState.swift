@@ -136,6 +136,9 @@ struct Track {
     var keyFrames: KeyFrameRequester
     var firSequence: UInt8
     var history: PacketHistory.Index?
+    /// When its last packet came, and the longest time between two since the gate opened; `distantFuture` before the first.
+    var lastArrival: Instant
+    var longestGap: Interval
 }
 
 /// One track forwarded into one slot of one receiver. The slot keeps its SSRC and goes on counting whatever is forwarded.
@@ -166,6 +169,20 @@ struct Subscription {
     var octetsSent: UInt32
     var lastSent: Instant
     var repairBudget: TokenBucket
+    /// The first number sent; every number since then that was not sent was lost before it reached us.
+    var firstOutput: UInt64
+    /// The receiver's latest report of this slot.
+    var remote: SlotReport
+}
+
+/// What a receiver has reported of one slot.
+struct SlotReport {
+    /// Lost on its leg: what it misses without what we never sent.
+    var lost: UInt64 = 0
+    /// Numbers that its reports cover.
+    var expected: UInt64 = 0
+    /// The lower 16 bits of the highest number of its last report; nil before the first.
+    var highest: UInt16?
 }
 
 /// The members of one room on this worker.

@@ -57,6 +57,7 @@ extension MediaEngine {
             source.pointee.packetsSinceReport = 0
             if let block = source.pointee.statistics.makeReportBlock(ssrc: sourceSSRCs[first + k], now: now) {
                 blocks.append(block)
+                noteJitter(block.jitter, of: tracks[source.pointee.track], from: index)
             }
         }
         return blocks

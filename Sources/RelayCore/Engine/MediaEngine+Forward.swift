@@ -39,6 +39,9 @@ extension MediaEngine {
         source.pointee.statistics.received(
             extendedSequence: index, rtpTimestamp: header.timestamp, arrival: now,
             clockRate: track.pointee.codec.clockRate)
+        let gap = now - track.pointee.lastArrival
+        if gap > track.pointee.longestGap { track.pointee.longestGap = gap }
+        track.pointee.lastArrival = now
         forward(
             bytes, header: header, payload: bytes + header.headerByteCount, payloadByteCount: payloadByteCount,
             index: index, source: sourceIndex, track: trackIndex, now: now)
@@ -317,6 +320,7 @@ extension MediaEngine {
         if isFirst {
             subscription.pointee.sequence.start(
                 source: index, output: SequenceMap.drawFirstOutput(using: &random))
+            subscription.pointee.firstOutput = subscription.pointee.sequence.lastOutput
             subscription.pointee.timestamp.start(
                 source: timestamp, output: UInt32(truncatingIfNeeded: random.next()))
         } else {

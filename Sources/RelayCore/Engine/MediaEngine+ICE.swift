@@ -227,6 +227,7 @@ extension MediaEngine {
         pathAt(index, Int32(transport.pointee.selectedPath)).pointee.isNominated = false
         select(pathIndex, of: index, now: now)
         if transport.pointee.flags.contains(.hasKeys) {
+            transport.pointee.statistics.pathChanges &+= 1
             news.append(.pathChanged(transport.pointee.handle, at: now))
         }
     }
@@ -328,7 +329,7 @@ extension MediaEngine {
         path.pointee.isValidated = true
         if flow.path == Int32(transport.pointee.selectedPath) {
             let roundTrip = (now - path.pointee.checkSentAt).microseconds
-            transport.pointee.statistics.roundTripMicroseconds = UInt32(clamping: max(1, roundTrip))
+            transport.pointee.statistics.note(roundTripMicroseconds: UInt32(clamping: max(1, roundTrip)))
         } else if path.pointee.isNominated {
             move(flow.transport, to: flow.path, now: now)
         }

@@ -96,7 +96,8 @@ extension MediaEngine {
             asksKeyFrames: section.kind == .video && !section.feedback.isDisjoint(with: [.pli, .fir]),
             isAnnounced: false, currentSource: -1, firstSubscription: -1,
             nextOfTransport: transport.pointee.firstTrack, loss: repairs ? .create() : nil,
-            keyFrames: KeyFrameRequester(), firSequence: 0, history: nil)
+            keyFrames: KeyFrameRequester(), firSequence: 0, history: nil, lastArrival: .distantFuture,
+            longestGap: .zero)
         guard let slot = tracks.insert(track) else { return }
         transport.pointee.firstTrack = slot
     }
@@ -114,7 +115,7 @@ extension MediaEngine {
             midID: section.extensions[.mid], midByteCount: UInt8(min(section.mid.utf8.count, 16)), mid: mid,
             passedIDs: SIMD16(repeating: 0), rtxIndex: SequenceMap.drawFirstOutput(using: &random), packetsSent: 0,
             octetsSent: 0,
-            lastSent: Instant(nanoseconds: 0), repairBudget: TokenBucket())
+            lastSent: Instant(nanoseconds: 0), repairBudget: TokenBucket(), firstOutput: 0, remote: SlotReport())
         guard let slot = subscriptions.insert(subscription) else { return }
         transport.pointee.firstSubscription = slot
         if transport.pointee.reporterSSRC == 1 { transport.pointee.reporterSSRC = section.sendSSRC }
@@ -129,6 +130,7 @@ extension MediaEngine {
         guard transport.pointee.flags.contains(.hasKeys), !transport.pointee.flags.contains(.joined) else { return }
         transport.pointee.flags.insert(.joined)
         transport.pointee.phaseSince = now
+        startGaps(index)
         // The gate's side effects only: media that waited in the gate does not exist.
         transport.pointee.nextStatistics = now + Limits.statisticsInterval
         if transport.pointee.nextCheck > now + Limits.checkIntervalJoined {
@@ -229,8 +231,13 @@ extension MediaEngine {
 
     // MARK: Going
 
-    /// The conductor's wish: say goodbye, forget, tell nothing.
+    /// The conductor's wish: say goodbye, forget, tell the last counters.
     func remove(_ index: Int32, now: Instant) {
+        news.append(.removed(transports[Int(index)].handle, statistics(of: index, now: now), at: now))
+        stop(index, now: now)
+    }
+
+    private func stop(_ index: Int32, now: Instant) {
         let transport = transports + Int(index)
         let room = transport.pointee.room
         if transport.pointee.flags.contains(.hasKeys) { rememberForGoodbye(transport.pointee) }
@@ -244,7 +251,7 @@ extension MediaEngine {
     func end(_ index: Int32, _ reason: TransportEnd, now: Instant) {
         let transport = transports[Int(index)]
         let room = rooms[Int(transport.room)]
-        news.append(.ended(transport.handle, reason, at: now, statistics(of: index)))
+        news.append(.ended(transport.handle, reason, at: now, statistics(of: index, now: now)))
         // What closed or failed has said its last; a lost one is not written to any more.
         handshakeRequests.append(.close(transport.handle))
         release(index)
@@ -254,8 +261,8 @@ extension MediaEngine {
         else { return }
         for other in room.members where other != index && transports[Int(other)].flags.contains(.joined) {
             let handle = transports[Int(other)].handle
-            news.append(.ended(handle, .peerLeft, at: now, statistics(of: other)))
-            remove(other, now: now)
+            news.append(.ended(handle, .peerLeft, at: now, statistics(of: other, now: now)))
+            stop(other, now: now)
         }
     }
 

@@ -75,9 +75,9 @@ extension MediaEngine {
     private func receiveReportBlocks(_ item: RTCPItem, _ packet: Span<UInt8>, from index: Int32) {
         for position in 0..<item.reportBlockCount {
             guard let block = ReportBlock(at: position, of: item, in: packet),
-                subscription(ofSSRC: block.ssrc, receiver: index) != nil
+                let subscription = subscription(ofSSRC: block.ssrc, receiver: index)
             else { continue }
-            transports[Int(index)].statistics.remoteFractionLost = block.fractionLost
+            note(block, of: subscription)
         }
     }
 

@@ -15,7 +15,7 @@ extension MediaEngine {
             if now >= transport.pointee.nextRepair { sendRepairRequests(index, now: now) }
             if now >= transport.pointee.nextReport { sendReports(index, now: now) }
             if now >= transport.pointee.nextStatistics {
-                news.append(.statistics(transport.pointee.handle, statistics(of: index), at: now))
+                news.append(.statistics(transport.pointee.handle, statistics(of: index, now: now), at: now))
                 transport.pointee.nextStatistics = now + Limits.statisticsInterval
             }
         }
@@ -68,16 +68,5 @@ extension MediaEngine {
     func recovered(_ index: Int32, now: Instant) {
         transports[Int(index)].flags.remove(.interrupted)
         news.append(.recovered(transports[Int(index)].handle, at: now))
-    }
-
-    /// The transport's counters with the losses of its sources added up.
-    func statistics(of index: Int32) -> TransportStatistics {
-        var result = transports[Int(index)].statistics
-        for k in 0..<Int(transports[Int(index)].sourceCount) {
-            let source = sources + Int(index) * Limits.sourcesPerTransport + k
-            guard source.pointee.role == .media else { continue }
-            result.packetsLost += UInt64(max(0, source.pointee.statistics.cumulativeLost))
-        }
-        return result
     }
 }

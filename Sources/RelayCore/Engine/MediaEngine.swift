@@ -175,7 +175,7 @@ public final class MediaEngine {
         }
     }
 
-    /// Sends close_notify to everybody and forgets them, telling the conductor nothing: the process is about to end.
+    /// Sends close_notify to everybody and forgets them: the process is about to end.
     public func removeAll(now: Instant) {
         for index in transportByHandle.values.sorted() { remove(index, now: now) }
     }

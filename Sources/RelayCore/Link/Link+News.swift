@@ -3,7 +3,7 @@ import RTPCore
 // Bytes of what workers tell: `WorkerNews`, `WorkerHello` and counters.
 
 private enum NewsNumber: UInt8 {
-    case prepared = 1, joined, ended, interrupted, recovered, pathChanged, media, statistics
+    case prepared = 1, joined, ended, interrupted, recovered, pathChanged, media, statistics, removed
 }
 
 extension LinkWriter {
@@ -24,6 +24,9 @@ extension LinkWriter {
         case .statistics(let participant, let statistics, let at):
             append(.statistics, participant, at)
             append(statistics)
+        case .removed(let participant, let statistics, let at):
+            append(.removed, participant, at)
+            append(statistics)
         }
     }
 
@@ -34,12 +37,8 @@ extension LinkWriter {
     }
 
     private mutating func append(_ statistics: TransportStatistics) {
-        append(statistics.packetsReceived)
-        append(statistics.bytesReceived)
-        append(statistics.packetsLost)
-        append(statistics.packetsSent)
-        append(statistics.bytesSent)
-        append(statistics.roundTripMicroseconds)
+        for (path, _) in TransportStatistics.longFields { append(statistics[keyPath: path]) }
+        for (path, _) in TransportStatistics.shortFields { append(statistics[keyPath: path]) }
         append(statistics.remoteFractionLost)
     }
 
@@ -87,6 +86,7 @@ extension LinkReader {
         case .pathChanged: return .pathChanged(participant, at: at)
         case .media: return .media(participant, try choice("media kind"), at: at)
         case .statistics: return .statistics(participant, try statistics(), at: at)
+        case .removed: return .removed(participant, try statistics(), at: at)
         }
     }
 
@@ -101,12 +101,8 @@ extension LinkReader {
 
     private mutating func statistics() throws(LinkRefusal) -> TransportStatistics {
         var statistics = TransportStatistics()
-        statistics.packetsReceived = try integer()
-        statistics.bytesReceived = try integer()
-        statistics.packetsLost = try integer()
-        statistics.packetsSent = try integer()
-        statistics.bytesSent = try integer()
-        statistics.roundTripMicroseconds = try integer()
+        for (path, _) in TransportStatistics.longFields { statistics[keyPath: path] = try integer() }
+        for (path, _) in TransportStatistics.shortFields { statistics[keyPath: path] = try integer() }
         statistics.remoteFractionLost = try integer()
         return statistics
     }

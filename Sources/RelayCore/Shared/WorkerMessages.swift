@@ -10,7 +10,7 @@ public enum WorkerCommand: Hashable, Sendable {
     case create(TransportConfiguration)
     /// Open the gate, now or as soon as keys are in.
     case join(ParticipantHandle)
-    /// Send close_notify, stop, forget. Answered by no news.
+    /// Send close_notify, stop, forget. Answered by `removed` where there is such a transport.
     case remove(ParticipantHandle)
     /// New ICE generation (RFC 8445 §9, RFC 9725): DTLS, SRTP and the gate stay.
     case restartICE(ParticipantHandle, local: ICECredentials, remote: ICECredentials)
@@ -36,20 +36,6 @@ public enum TransportEnd: UInt8, Hashable, Sendable, Codable {
     case peerLeft
 }
 
-/// Counters of one participant's transport since it was made. Times in nanoseconds where named so, else counts.
-public struct TransportStatistics: Hashable, Sendable, Codable {
-    public var packetsReceived: UInt64 = 0
-    public var bytesReceived: UInt64 = 0
-    public var packetsLost: UInt64 = 0
-    public var packetsSent: UInt64 = 0
-    public var bytesSent: UInt64 = 0
-    /// Latest round-trip time by our own STUN check, microseconds; 0 when none is known.
-    public var roundTripMicroseconds: UInt32 = 0
-    /// The receiver's last reported fraction lost of what we send it, in 1/256.
-    public var remoteFractionLost: UInt8 = 0
-    public init() {}
-}
-
 /// What a worker tells the conductor: media facts, each with the time it happened.
 public enum WorkerNews: Hashable, Sendable {
     /// Keys installed: ICE and DTLS are up, media gated.
@@ -65,6 +51,8 @@ public enum WorkerNews: Hashable, Sendable {
     case media(ParticipantHandle, MediaKind, at: Instant)
     /// Every 2 s per joined participant.
     case statistics(ParticipantHandle, TransportStatistics, at: Instant)
+    /// Removed by command: its last counters.
+    case removed(ParticipantHandle, TransportStatistics, at: Instant)
 }
 
 public enum TransportPhase: UInt8, Hashable, Sendable, Codable { case connecting, prepared, joined }

@@ -69,14 +69,3 @@ extension CallScene {
         return (first, second)
     }
 }
-
-extension WorkerNews {
-    public var participant: ParticipantHandle {
-        switch self {
-        case .prepared(let handle, _), .joined(let handle, _), .ended(let handle, _, _, _),
-            .interrupted(let handle, _), .recovered(let handle, _), .pathChanged(let handle, _),
-            .media(let handle, _, _), .statistics(let handle, _, _):
-            handle
-        }
-    }
-}

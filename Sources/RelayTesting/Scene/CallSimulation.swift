@@ -220,6 +220,8 @@ public final class CallSimulation {
         case .ended:
             phase.hasEnded = true
             live.remove(handle)
+        case .removed:
+            phase.hasEnded = true
         case .media, .statistics:
             expect(phase.isJoined, "media news of somebody who has not joined: \(news)")
         case .pathChanged:

@@ -17,6 +17,8 @@ final class ConductorHarness {
     /// What a journal would have: the newest record of every room, and the idempotency keys.
     private(set) var journal: [RoomID: RoomRecord] = [:]
     private(set) var keys: [IdempotencyRecord] = []
+    /// Every call record that was given out, in order.
+    private(set) var calls: [CallRecord] = []
     private var requestCount: UInt64 = 0
     private var closedRooms: Set<RoomID> = []
     private var nextRoomSeqs: [RoomID: UInt64] = [:]
@@ -74,6 +76,7 @@ final class ConductorHarness {
             journal[room] = record
         }
         keys += turn.idempotency
+        calls += turn.calls
         let broken = conductor.checkInvariants()
         #expect(broken.isEmpty, "\(broken)")
         return turn

@@ -156,11 +156,19 @@ private struct RandomWalk {
         case 7: harness.news(.recovered(handle, at: at), from: worker)
         case 8: harness.news(.pathChanged(handle, at: at), from: worker)
         case 9: harness.news(.media(handle, .audio, at: at), from: worker)
-        case 10: harness.news(.statistics(handle, TransportStatistics(), at: at), from: worker)
+        case 10: harness.news(.statistics(handle, statistics(), at: at), from: worker)
         default:
             guard isTrue, draw(2) == 0 else { return }
             harness.news(.ended(handle, ends[draw(ends.count)], at: at, TransportStatistics()), from: worker)
         }
+    }
+
+    /// A good connection or a bad one.
+    private mutating func statistics() -> TransportStatistics {
+        var statistics = TransportStatistics()
+        statistics.packetsReceived = 100
+        statistics.packetsLost = UInt64(draw(2) * 20)
+        return statistics
     }
 
     /// The link of a worker breaks and comes back; some of its transports got lost meanwhile.
