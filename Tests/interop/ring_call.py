@@ -17,7 +17,7 @@ def end(relay, room, uid, status):
 
 
 def types(events):
-    return [event["type"] for event in events if event["type"] != "participant.media"]
+    return [event["type"] for event in events if event["type"] not in ("participant.media", "participant.quality")]
 
 
 async def answered(relay):

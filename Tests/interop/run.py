@@ -36,6 +36,7 @@ TESTS = [
     Test("wrtc_call", "wrtc_call_null_tracks"),
     Test("wrtc_call", "wrtc_call_postquantum", environment={"WRTC_FIELD_TRIALS": "WebRTC-EnableDtlsPqc/Enabled/"}),
     Test("wrtc_call", "wrtc_call_loss", seconds=90),
+    Test("wrtc_call", "wrtc_call_record"),
     Test("ring_call", "ring_answered"),
     Test("ring_call", "ring_outcomes"),
     Test("signaling_server", "signaling_server"),

@@ -13,6 +13,8 @@ from wrtc_client import WrtcClient
 
 # Both clients encode and decode on two shared cores: one that has to wait pauses its own picture, with no packet lost.
 FREEZES = 2
+# What a call tells beside its course: what is heard and seen, and, where this machine is slow, how well.
+MEDIA_EVENTS = ("participant.media", "participant.quality")
 TALK = 5.0
 
 
@@ -76,7 +78,7 @@ async def plain(relay, warm):
     check_order(relay.events())
     check_end(events, "alice", "bob")
     check(follower.events == events, f"the stream told {brief(follower.events)}, the log says {brief(events)}")
-    types = [event["type"] for event in events if event["type"] != "participant.media"]
+    types = [event["type"] for event in events if event["type"] not in MEDIA_EVENTS]
     check(
         types[0] == "room.created" and sorted(types[1:3]) == ["participant.connecting"] * 2
         and sorted(types[3:5]) == ["participant.prepared"] * 2 and types[5:7] == ["participant.joined"] * 2
@@ -142,6 +144,45 @@ def wrtc_call_loss():
     for good, bad in zip(clean, rough):
         check(bad > 0.8 * good, f"{bad} frames at 5 % loss, {good} without: {details}")
     return f"{lost} datagrams lost; clean {clean}, at 5 % {rough}; " + " | ".join(details)
+
+
+async def recorded(relay):
+    """A call with 8 % lost on both ways of alice's leg only; its record, read until it is complete."""
+    room = relay.create_room(kind="peer", media="video")
+    host, port = relay.media.rsplit(":", 1)
+    proxy = LossProxy((host, int(port)), 0.08, seed=5)
+    alice, bob = await call_up(relay, room, proxies=(proxy, None))
+    proxy.is_lossy = True
+    await asyncio.sleep(8)
+    proxy.is_lossy = False
+    await asyncio.sleep(2)
+    await bob.leave()
+    await asyncio.gather(alice.close(), bob.close())
+    proxy.stop()
+    until = time.monotonic() + 5
+    while not (call := relay.admin("GET", f"/v1/calls/{room}").expect(200).json)["complete"]:
+        check(time.monotonic() < until, f"the record is not completed: {call}")
+        await asyncio.sleep(0.1)
+    return call
+
+
+def wrtc_call_record():
+    """The record of a call says on which leg, and which way, packets were lost."""
+    with Relay() as relay:
+        call = asyncio.run(recorded(relay))
+    check(call["outcome"] == "ended" and call["endedBy"]["uid"] == "bob", f"it ended as {call}")
+    legs = {leg["uid"]: leg for leg in call["participants"]}
+    notes = []
+    for uid, bounds in (("alice", (3, 11)), ("bob", (0, 1))):
+        leg = legs[uid]
+        for way in ("uplink", "downlink"):
+            percent = leg[way]["lossPercent"]
+            check(bounds[0] <= percent <= bounds[1], f"{uid}'s {way} lost {percent} %: {leg}")
+            check(leg[way]["packets"] > 500, f"{uid}'s {way} carried {leg[way]}")
+            notes.append(f"{uid} {way} {percent} %")
+        check("firstAudioAt" in leg and "firstVideoAt" in leg, f"{uid} sent no media: {leg}")
+        check(0 < leg["roundTripMs"]["smallest"] <= leg["roundTripMs"]["mean"], f"{uid}'s round trips: {leg}")
+    return "; ".join(notes)
 
 
 def garbage():
@@ -264,7 +305,7 @@ async def control_killed(relay):
     check(view["status"] == "ongoing", f"the room is {view['status']} after the restart")
     check([one["state"] for one in view["participants"]] == ["joined", "joined"], f"{view['participants']}")
     news = [event["type"] for event in again[len(told):] if event.get("roomId") == room]
-    check(not [kind for kind in news if kind != "participant.media"], f"the room was told {news} for nothing")
+    check(not [kind for kind in news if kind not in MEDIA_EVENTS], f"the room was told {news} for nothing")
     await alice.leave()
     relay.await_event("room.closed", room, 2)
     check_order(relay.events())
