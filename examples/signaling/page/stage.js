@@ -92,7 +92,7 @@ function showMedia(call) {
     $("listen").hidden = true;
     if (remote) {
       $("remote").play().catch((error) => { $("listen").hidden = error.name !== "NotAllowedError"; });
-      $("remote").requestVideoFrameCallback?.(() => {
+      whenPicture(() => {
         if ($("remote").srcObject === remote) $("screen").classList.add("has-picture");
       });
     }
@@ -100,4 +100,9 @@ function showMedia(call) {
   const own = call.isOver ? null : call.stream;
   if ($("local").srcObject !== own) $("local").srcObject = own;
   $("local").hidden = call.isOver || call.tracks("video").length === 0;
+}
+
+function whenPicture(shown) {
+  if ($("remote").requestVideoFrameCallback) $("remote").requestVideoFrameCallback(shown);
+  else $("remote").addEventListener("resize", () => { if ($("remote").videoWidth > 0) shown(); }, { once: true });
 }
