@@ -98,7 +98,7 @@ def signaling_server():
                 end = device.wait("event", type="call.ended")["event"]
                 check(end["data"]["outcome"] == "busy", f"{device.uid} is told {end}")
             log = ask("GET", "/calls", bob.session)["calls"]
-            check([entry["outcome"] for entry in log] == ["busy"], f"bob's log is {log}")
+            check([entry["status"] for entry in log] == ["busy"], f"bob's log is {log}")
             check(ask("GET", "/calls", carol.session)["calls"] == [], "carol's log has a call of others")
             check(carol.messages.empty() or "event" not in str(list(carol.messages.queue)), "carol is told of it")
 

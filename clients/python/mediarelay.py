@@ -8,10 +8,10 @@
     for event in relay.events(after=room["seq"]):                # for ever; resumes by itself
         print(event["type"], event.get("uid"))
 
-What it does: rooms with and without a ring, ending and logging out, tokens, the event log as a stream, webhooks.
-Answers are the JSON of the API (docs/openapi.yaml) as dictionaries; a refusal is raised as `Problem`. Nothing is kept
-between calls but the configuration, so one `Relay` serves any number of threads; an `Events` belongs to one thread
-(any may `close` it).
+What it does: rooms with and without a ring, ending and logging out, tokens, call records, the event log as a stream,
+webhooks. Answers are the JSON of the API (docs/openapi.yaml) as dictionaries; a refusal is raised as `Problem`.
+Nothing is kept between calls but the configuration, so one `Relay` serves any number of threads; an `Events` belongs
+to one thread (any may `close` it).
 """
 import base64
 import binascii
@@ -172,6 +172,26 @@ class Relay:
     def logout(self, uid):
         """Cancels, declines or leaves every call of a user: after a log-out or a lock of the account."""
         self.ask("DELETE", f"/v1/users/{_segment(uid)}/sessions")
+
+    # Call records.
+
+    def calls(self, uid=None, since=None, until=None, outcome=None):
+        """Call records, the newest end first, page by page as they are asked for; of one user with that user's `view`.
+
+        `since`, `until`: RFC 3339 texts, about the end of calls. `outcome`: an outcome, or with `uid` also `missed`.
+        """
+        cursor = None
+        while True:
+            query = {"uid": uid, "from": since, "to": until, "outcome": outcome, "cursor": cursor}
+            page = self.ask("GET", _path("/v1/calls", **query))
+            yield from page["calls"]
+            cursor = page.get("next")
+            if cursor is None:
+                return
+
+    def call(self, room, uid=None):
+        """The record of an ended room; with `uid` as that user's call log shows it."""
+        return self.ask("GET", _path(f"/v1/calls/{_segment(room)}", uid=uid))
 
     # Events.
 

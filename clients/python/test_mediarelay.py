@@ -170,6 +170,18 @@ class RelayTests(unittest.TestCase):
         events, _ = self.client.event_page(room=room["id"])
         self.assertEqual(sum(event["type"] == "call.ended" for event in events), 1)
 
+    def test_a_call_is_in_the_log_of_both_as_each_sees_it(self):
+        rooms = [self.ring("a10", "b10")["id"] for _ in range(3) if not self.client.logout("a10")]
+        self.client.end(rooms[2], "rejected", "b10")
+        self.assertEqual([record["roomId"] for record in self.client.calls(uid="a10")], rooms[::-1])
+        seen = [record["view"]["status"] for record in self.client.calls(uid="b10")]
+        self.assertEqual(seen, ["rejected", "missed", "missed"])
+        missed = [record["roomId"] for record in self.client.calls(uid="b10", outcome="missed")]
+        self.assertEqual(missed, rooms[1::-1])
+        record = self.client.call(rooms[0], uid="b10")
+        self.assertEqual((record["outcome"], record["view"]["status"]), ("cancelled", "missed"))
+        self.assertEqual(list(self.client.calls(uid="a10", since=record["endedAt"], until=record["endedAt"])), [])
+
     def test_a_creation_with_the_same_idempotency_key_makes_one_room(self):
         first = self.ring("a2", "b2", idempotency_key="once")
         self.assertEqual(self.ring("a2", "b2", idempotency_key="once")["id"], first["id"])

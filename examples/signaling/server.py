@@ -100,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path_only == "/stream":
             return self.stream(self.device())
         if self.path_only == "/calls":
-            return self.json(200, {"calls": self.signaling.calls_of(self.device().uid)})
+            return self.json(200, {"calls": self.signaling.log(self.device().uid)})
         if self.path_only.startswith("/v1/rooms/"):
             return self.forward()
         self.file(self.path_only.lstrip("/") or "index.html")

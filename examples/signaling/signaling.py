@@ -4,6 +4,7 @@ Owns who is online and which device is told what. What a call is and how it ends
 No HTTP here: `server.py` has that.
 """
 import datetime
+import itertools
 import json
 import pathlib
 import queue
@@ -68,7 +69,6 @@ class Signaling:
         self.devices = {}  # by session
         self.users = {}  # uid → its devices; who was here once stays known
         self.calls = {}  # room → Call, while it goes on
-        self.log = {}  # uid → entries, the newest first
 
     # MARK: Devices
 
@@ -162,7 +162,6 @@ class Signaling:
                     device.tell("event", event=event)
             if kind == "call.ended":
                 del self.calls[room]
-                self.note_end(room, call, event)
 
     def note_call(self, room, data):
         if room in self.calls:
@@ -186,20 +185,13 @@ class Signaling:
         except (mediarelay.Problem, mediarelay.Unreachable) as error:
             print(f"push: not noted: {error}", flush=True)
 
-    def note_end(self, room, call, event):
-        entry = {
-            "room": room, "caller": call.data["callerUid"], "callees": call.data["callees"],
-            "media": call.data["callType"], "atMs": call.data["initiatedAtMs"], "outcome": event["data"]["outcome"],
-            "durationMs": event["data"].get("durationMs", 0),
-        }
-        for uid in call.people:
-            entries = self.log.setdefault(uid, [])
-            entries.insert(0, entry)
-            del entries[LOG_LENGTH:]
-
-    def calls_of(self, uid):
-        with self.lock:
-            return list(self.log.get(uid, []))
+    def log(self, uid):
+        """The user's newest calls, from the relay's records."""
+        return [{
+            "room": record["roomId"], "caller": record["ring"]["caller"],
+            "callees": [callee["uid"] for callee in record["ring"]["callees"]], "media": record["media"],
+            "at": record["createdAt"], "durationMs": record["durationMs"], "status": record["view"]["status"],
+        } for record in itertools.islice(self.relay.calls(uid=uid), LOG_LENGTH) if "ring" in record]
 
     # MARK: Following the relay
 

@@ -26,14 +26,14 @@ export function showLog(entries, me) {
   $("no-calls").hidden = entries.length > 0;
   $("log").replaceChildren(...entries.map((entry) => {
     const { direction, other, isMissed, words, duration } = logEntry(entry, me);
-    const time = new Date(entry.atMs).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    const time = new Date(entry.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
     return element("li", { className: isMissed ? "entry missed" : "entry" }, [
       element("span", { className: "arrow", textContent: direction === "out" ? "↗" : "↙", ariaHidden: "true" }),
       element("span", { className: "who" }, [
         element("b", { textContent: other }),
         element("span", { textContent: `${words} · ${entry.media}${duration && ` · ${duration}`}` }),
       ]),
-      element("time", { dateTime: new Date(entry.atMs).toISOString(), textContent: time }),
+      element("time", { dateTime: entry.at, textContent: time }),
     ]);
   }));
 }

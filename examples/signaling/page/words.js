@@ -68,20 +68,17 @@ export function inWords(call) {
 
 const logged = {
   out: {
-    ended: "Outgoing", rejected: "Declined", busy: "Busy", cancelled: "Cancelled", unanswered: "No answer",
+    answered: "Outgoing", rejected: "Declined", busy: "Busy", cancelled: "Cancelled", unanswered: "No answer",
     unreachable: "Not reached",
   },
-  in: {
-    ended: "Incoming", rejected: "You declined", busy: "You were busy", cancelled: "Missed", unanswered: "Missed",
-    unreachable: "Missed",
-  },
+  in: { answered: "Incoming", missed: "Missed", rejected: "You declined", busy: "You were busy" },
 };
 
 /** An entry of the call log, for the user `me`. */
 export function logEntry(entry, me) {
   const direction = entry.caller === me ? "out" : "in";
-  const other = direction === "out" ? entry.callees[0] : entry.caller;
-  const isMissed = direction === "in" && ["unanswered", "unreachable", "cancelled"].includes(entry.outcome);
-  const words = logged[direction][entry.outcome] ?? "Failed";
-  return { direction, other, isMissed, words, duration: entry.durationMs ? clock(entry.durationMs) : "" };
+  return {
+    direction, other: direction === "out" ? entry.callees[0] : entry.caller, isMissed: entry.status === "missed",
+    words: logged[direction][entry.status] ?? "Failed", duration: entry.durationMs ? clock(entry.durationMs) : "",
+  };
 }
