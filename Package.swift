@@ -20,6 +20,7 @@ let package = Package(
         .library(name: "MediaRelay", targets: ["MediaRelay"]),
         .library(name: "RTPCore", targets: ["RTPCore"]),
         .library(name: "RelayTesting", targets: ["RelayTesting"]),
+        .library(name: "RelayClient", targets: ["RelayClient", "RelaySigning"]),
     ],
     targets: [
         // System libraries.
@@ -27,6 +28,7 @@ let package = Package(
         .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2", providers: [.apt(["libsrtp2-dev"])]),
         .systemLibrary(name: "COpus", pkgConfig: "opus", providers: [.apt(["libopus-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         // C shims: what Swift cannot import.
         .target(name: "CLinuxIO", cSettings: cSettings),
         .target(
@@ -39,13 +41,18 @@ let package = Package(
             swiftSettings: common),
         .target(
             name: "RelayHTTP", dependencies: ["CLinuxIO", "COpenSSL"], swiftSettings: common),
+        .target(name: "RelaySigning", dependencies: ["COpenSSL"], swiftSettings: common),
         .target(
             name: "MediaRelay",
-            dependencies: ["RelayCore", "RTPCore", "RelayHTTP", "CLinuxIO", "COpenSSL", "CSQLite"],
+            dependencies: [
+                "RelayCore", "RTPCore", "RelayHTTP", "RelaySigning", "CLinuxIO", "COpenSSL", "CSQLite", "CCurl",
+            ],
             resources: [.embedInCode("Page")],
             swiftSettings: common),
         .executableTarget(
             name: "media-relay", dependencies: ["MediaRelay"], swiftSettings: common),
+        // For signaling servers: depends on nothing of the relay but how tokens and webhooks are signed.
+        .target(name: "RelayClient", dependencies: ["RelaySigning", "CCurl"], swiftSettings: common),
         // For tests, the bench and users' tests: fake clients, virtual network, simulation.
         .target(
             name: "RelayTesting",
@@ -82,7 +89,7 @@ let package = Package(
         .testTarget(
             name: "MediaRelayTests",
             dependencies: [
-                "MediaRelay", "RelayCore", "RTPCore", "RelayHTTP", "RelayTesting", "CLinuxIO",
+                "MediaRelay", "RelayCore", "RTPCore", "RelayHTTP", "RelayTesting", "RelayClient", "CLinuxIO",
                 "COpenSSL", "CSQLite",
             ],
             swiftSettings: common),

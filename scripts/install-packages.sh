@@ -3,7 +3,7 @@
 # Usage: install-packages.sh build|interop|lan
 set -euo pipefail
 
-build=(libopus-dev libsrtp2-dev libssl-dev libipsec-mb-dev libsqlite3-dev pkg-config python3)
+build=(libopus-dev libsrtp2-dev libssl-dev libipsec-mb-dev libsqlite3-dev libcurl4-openssl-dev pkg-config python3)
 interop=(chromium firefox-esr iproute2 python3-venv curl)
 lan=(openssl iproute2)
 

@@ -1,22 +1,21 @@
 import COpenSSL
-import RelayCore
 
-/// A key that tokens are signed with. Its algorithm is fixed by its form: a text secret of 32 bytes or more is HS256, a PEM key
-/// is ES256 (P-256). Redacted when printed.
-package final class SigningKey: @unchecked Sendable, CustomStringConvertible {
+/// A key that tokens are signed with. Its algorithm is fixed by its form: a text secret of 32 bytes or more is HS256,
+/// a PEM key is ES256 (P-256). Redacted when printed.
+public final class SigningKey: @unchecked Sendable, CustomStringConvertible {
     // @unchecked: immutable after init; OpenSSL's EVP_PKEY may be read from any thread.
     enum Material {
         case secret([UInt8])
         case elliptic(OpaquePointer, canSign: Bool)
     }
 
-    package enum Failure: Error, Equatable, CustomStringConvertible {
+    public enum Failure: Error, Equatable, CustomStringConvertible {
         case form
         case shortSecret(byteCount: Int)
         case badPEM
         case keyID
 
-        package var description: String {
+        public var description: String {
             switch self {
             case .form: "a key is given as KID:SECRET or KID:@FILE"
             case .shortSecret(let byteCount): "a secret of \(byteCount) bytes; at least 32 are needed"
@@ -26,19 +25,19 @@ package final class SigningKey: @unchecked Sendable, CustomStringConvertible {
         }
     }
 
-    package let id: String
+    public let id: String
     let material: Material
 
-    package init(id: String, secret: [UInt8]) throws(Failure) {
-        guard isIdentifier(id) else { throw .keyID }
+    public init(id: String, secret: [UInt8]) throws(Failure) {
+        guard Self.isIdentifier(id) else { throw .keyID }
         guard secret.count >= 32 else { throw .shortSecret(byteCount: secret.count) }
         self.id = id
         material = .secret(secret)
     }
 
     /// A private (signs and verifies) or public (verifies) P-256 key.
-    package init(id: String, pem: [UInt8]) throws(Failure) {
-        guard isIdentifier(id) else { throw .keyID }
+    public init(id: String, pem: [UInt8]) throws(Failure) {
+        guard Self.isIdentifier(id) else { throw .keyID }
         guard let bio = BIO_new_mem_buf(pem, Int32(pem.count)) else { throw .badPEM }
         defer { BIO_free(bio) }
         var canSign = true
@@ -62,13 +61,24 @@ package final class SigningKey: @unchecked Sendable, CustomStringConvertible {
         material = .elliptic(key, canSign: canSign)
     }
 
+    /// `[A-Za-z0-9._-]{1,128}`, the form of every id in the API.
+    static func isIdentifier(_ text: String) -> Bool {
+        (1...128).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
+                default: false
+                }
+            }
+    }
+
     deinit {
         if case .elliptic(let key, _) = material { EVP_PKEY_free(key) }
     }
 
-    package var description: String { "SigningKey(\(id), redacted)" }
+    public var description: String { "SigningKey(\(id), redacted)" }
 
-    var algorithm: String {
+    package var algorithm: String {
         switch material {
         case .secret: "HS256"
         case .elliptic: "ES256"
@@ -76,7 +86,7 @@ package final class SigningKey: @unchecked Sendable, CustomStringConvertible {
     }
 
     /// Whether `signature` is this key's for `text`. Takes the same time whatever a secret's MAC is compared with.
-    func verifies(_ text: ArraySlice<UInt8>, signature: [UInt8]) -> Bool {
+    package func verifies(_ text: ArraySlice<UInt8>, signature: [UInt8]) -> Bool {
         ERR_clear_error()
         switch material {
         case .secret(let secret):
@@ -94,7 +104,7 @@ package final class SigningKey: @unchecked Sendable, CustomStringConvertible {
     }
 
     /// Nil for a public key.
-    func sign(_ text: [UInt8]) -> [UInt8]? {
+    package func sign(_ text: [UInt8]) -> [UInt8]? {
         switch material {
         case .secret(let secret): return mac(text[...], secret)
         case .elliptic(let key, let canSign):
