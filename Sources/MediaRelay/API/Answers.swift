@@ -110,12 +110,12 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
                         .init("Location", "/v1/rooms/\(room.text)/sessions/\(participant.text)"),
                         .init("ETag", "\"\(etag)\""),
                     ] + Self.crossOrigin, body: answer))
-        case .roomEvents(let after):
+        case .roomEvents(let after, let dialect):
             guard case .room(let room) = reply else { return respond(id, reply) }
-            stream(id, after: after, room: room.id, endsWithRoom: true)
-        case .roomEventPage(let after, let limit, let until):
+            stream(id, after: after, room: room.id, endsWithRoom: true, dialect: dialect)
+        case .roomEventPage(let after, let limit, let until, let dialect):
             guard case .room(let room) = reply else { return respond(id, reply) }
-            page(id, after: after, room: room.id, limit: limit, until: until)
+            page(id, after: after, room: room.id, limit: limit, until: until, dialect: dialect)
         case .call(let uid):
             guard case .room(let room) = reply else { return respond(id, reply) }
             guard room.outcome != nil else {
@@ -156,18 +156,23 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
 
     // MARK: Events
 
-    func stream(_ id: HTTPRequestID, after: UInt64?, room: RoomID?, endsWithRoom: Bool) {
+    func stream(
+        _ id: HTTPRequestID, after: UInt64?, room: RoomID?, endsWithRoom: Bool, dialect: EventDialect
+    ) {
         server?.openStream(
             id,
             headers: [.init("Content-Type", "text/event-stream"), .init("X-Accel-Buffering", "no")] + Self.crossOrigin)
         let command = JournalCommand.subscribe(
-            stream: id.rawValue, after: after, room: room?.text, endsWithRoom: endsWithRoom)
+            stream: id.rawValue, after: after, room: room?.text, endsWithRoom: endsWithRoom, dialect: dialect)
         // A journal that does not keep up loses no event: the client resumes by itself.
         if journal?.post(command) != true { server?.close(id) }
     }
 
-    func page(_ id: HTTPRequestID, after: UInt64, room: RoomID?, limit: Int, until: Instant) {
-        let page = EventPageRequest(request: id.rawValue, after: after, room: room?.text, limit: limit, until: until)
+    func page(
+        _ id: HTTPRequestID, after: UInt64, room: RoomID?, limit: Int, until: Instant, dialect: EventDialect
+    ) {
+        var page = EventPageRequest(request: id.rawValue, after: after, room: room?.text, limit: limit, until: until)
+        page.dialect = dialect
         guard journal?.post(.page(page)) == true else {
             return problem(
                 id,

@@ -292,11 +292,12 @@ package final class Router: @unchecked Sendable {
         let limit = try query.integer("limit", 1...1_000) ?? 256
         let wait = try query.integer("wait", 0...60) ?? 0
         let until = MonotonicClock.now() + .seconds(Int64(wait))
+        let dialect: EventDialect = try query.word("dialect") ?? .current
         if case .server = principal {
             if isPage {
-                answers.page(request.id, after: after ?? 0, room: room, limit: limit, until: until)
+                answers.page(request.id, after: after ?? 0, room: room, limit: limit, until: until, dialect: dialect)
             } else {
-                answers.stream(request.id, after: after, room: room, endsWithRoom: false)
+                answers.stream(request.id, after: after, room: room, endsWithRoom: false, dialect: dialect)
             }
             return
         }
@@ -304,7 +305,8 @@ package final class Router: @unchecked Sendable {
         // Whether the token may look at the room is the conductor's to say; from its creation, unless resumed.
         let form: ReplyForm =
             isPage
-            ? .roomEventPage(after: after ?? 0, limit: limit, until: until) : .roomEvents(after: after ?? 0)
+            ? .roomEventPage(after: after ?? 0, limit: limit, until: until, dialect: dialect)
+            : .roomEvents(after: after ?? 0, dialect: dialect)
         post(request.id, principal, .room(room), form)
     }
 

@@ -118,7 +118,7 @@ package enum ViewJSON {
                 .init("type", .string("about:blank")), .init("title", .string(title(problem.status))),
                 .init("status", .integer(Int64(problem.status))), .init("detail", .string(problem.detail)),
                 .init("code", .string(problem.code)),
-            ] + problem.members)
+            ] + LegacyCode.members(of: problem.code) + problem.members)
     }
 
     private static func title(_ status: Int) -> String {

@@ -18,11 +18,11 @@ package enum ReplyForm: Sendable, Equatable {
     /// The SDP answer of a session in this room.
     case session(RoomID)
     /// An event stream of the room, if the caller may look at it.
-    case roomEvents(after: UInt64)
+    case roomEvents(after: UInt64, dialect: EventDialect = .current)
     /// The call record of an ended room, if the caller may look at it, with this user's view.
     case call(uid: String)
     /// A page of the room's events.
-    case roomEventPage(after: UInt64, limit: Int, until: Instant)
+    case roomEventPage(after: UInt64, limit: Int, until: Instant, dialect: EventDialect = .current)
     /// The demo page's token for `uid` in the room that was made or found.
     case demo(uid: String, name: String, attempt: Int)
 }

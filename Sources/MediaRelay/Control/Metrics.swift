@@ -4,7 +4,10 @@ import RelayHTTP
 
 /// The node's numbers in Prometheus' text format and for `GET /v1/node`.
 enum Metrics {
-    static func text(_ status: ControlStatus, http: HTTPCounters, timings: RelayTimings) -> String {
+    static func text(
+        _ status: ControlStatus, http: HTTPCounters, timings: RelayTimings, webhooks: [WebhookStatus] = [],
+        newestEvent: UInt64 = 0
+    ) -> String {
         var text = Exposition()
         text.gauge("media_relay_ready", "Whether new rooms are taken.", status.isReady ? 1 : 0)
         text.gauge("media_relay_workers", "Worker processes connected.", status.workers)
@@ -28,8 +31,34 @@ enum Metrics {
         text.histogram(
             "media_relay_gate_seconds", "From a request to join, as read, to the open gate of a prepared participant.",
             timings.gate.snapshot)
+        self.webhooks(webhooks, newestEvent: newestEvent, &text)
         workers(status, &text)
         return text.result
+    }
+
+    private static func webhooks(_ statuses: [WebhookStatus], newestEvent: UInt64, _ text: inout Exposition) {
+        guard !statuses.isEmpty else { return }
+        func family(_ name: String, _ type: String, _ help: String, _ value: (WebhookStatus) -> UInt64) {
+            let name = "media_relay_webhook_\(name)"
+            text.family(name, type, help)
+            for status in statuses { text.sample(name, ["webhook": status.name], value(status)) }
+        }
+        family("delivered_total", "counter", "Requests answered 2xx.") { $0.delivered }
+        family("failed_total", "counter", "Requests that were refused, timed out or did not connect.") { $0.failed }
+        family("truncated_total", "counter", "Times that the log no longer had what was owed.") { $0.truncated }
+        family("lag_events", "gauge", "Events behind the newest one, rooms in arrears aside.") {
+            newestEvent - min(newestEvent, $0.cursor)
+        }
+        family("arrears", "gauge", "Rooms that are behind the rest.") { UInt64($0.arrears) }
+        family("in_flight", "gauge", "Requests that wait for an answer.") { UInt64($0.inFlight) }
+        text.family("media_relay_webhook_state", "gauge", "1 for the state that an endpoint is in.")
+        for status in statuses {
+            for state in WebhookStatus.State.allCases {
+                text.sample(
+                    "media_relay_webhook_state", ["webhook": status.name, "state": state.rawValue],
+                    state == status.state ? 1 : 0)
+            }
+        }
     }
 
     private static func workers(_ status: ControlStatus, _ text: inout Exposition) {

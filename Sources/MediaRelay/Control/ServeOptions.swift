@@ -26,6 +26,13 @@ package struct ServeOptions: Sendable {
     package var maxTokenLifetimeSeconds: Int64 = 12 * 3_600
     package var requestsPerSecond: Int64 = 100
     package var gather = WorkerOptions.Gather.auto
+    /// `NAME=URL`; `NAME=whsec_…` or `NAME=@FILE`; `NAME=legacy`.
+    package var webhooks: [String] = []
+    package var webhookSecrets: [String] = []
+    package var webhookDialects: [String] = []
+    package var webhookAuthorities: String?
+    package var webhookInsecureHTTP = false
+    package var retention = JournalRetention()
 
     package struct Refusal: Error, CustomStringConvertible, Equatable {
         package var description: String
@@ -49,6 +56,14 @@ package struct ServeOptions: Sendable {
           --log-level LEVEL       debug, info, warning, error (default info)
           --max-token-lifetime S  longest life of a token, seconds (default 43200)
           --requests-per-second N per participant token (default 100)
+          --webhook NAME=URL      POST every event there; repeatable
+          --webhook-secret NAME=whsec_…  signs its requests; NAME=@FILE reads them, one a line; repeatable
+          --webhook-dialect NAME=legacy  in the words of the earlier ringing dialect
+          --webhook-ca FILE       authorities for webhooks, PEM (default: the system's)
+          --webhook-insecure-http allow plain HTTP to webhooks that are not on loopback
+          --retain-hours N        age of the oldest event in the log (default 168)
+          --retain-events N       events in the log (default 1000000)
+          --retain-mebibytes N    size of the events in the log (default 2048)
           --gather auto|on|off    bounded wait for more packets under load (default auto)
 
         Each option can also be given by the environment: MEDIA_RELAY_HTTP, MEDIA_RELAY_MAX_TOKEN_LIFETIME and so on.
@@ -59,8 +74,10 @@ package struct ServeOptions: Sendable {
         "--http", "--admin", "--media", "--announce", "--data", "--key", "--workers", "--demo", "--tls-cert",
         "--tls-key",
         "--insecure-http", "--log", "--log-level", "--max-token-lifetime", "--requests-per-second", "--gather",
+        "--webhook", "--webhook-secret", "--webhook-dialect", "--webhook-ca", "--webhook-insecure-http",
+        "--retain-hours", "--retain-events", "--retain-mebibytes",
     ]
-    private static let switches: Set<String> = ["--demo", "--insecure-http"]
+    private static let switches: Set<String> = ["--demo", "--insecure-http", "--webhook-insecure-http"]
 
     /// Flags win over the environment, option by option.
     package init(arguments: [String], environment: [String: String], processors: Int) throws(Refusal) {
@@ -115,6 +132,15 @@ package struct ServeOptions: Sendable {
                 throw Refusal("--log-level: debug, info, warning or error")
             }
             logLevel = level
+        case "--webhook": webhooks = values
+        case "--webhook-secret": webhookSecrets = values
+        case "--webhook-dialect": webhookDialects = values
+        case "--webhook-ca": webhookAuthorities = try single()
+        case "--webhook-insecure-http": webhookInsecureHTTP = try single() == "true"
+        case "--retain-hours": retention.ageMs = try Self.number(name, try single(), 1...8_760) * 3_600_000
+        case "--retain-events": retention.events = Int(try Self.number(name, try single(), 1_000...1_000_000_000))
+        case "--retain-mebibytes":
+            retention.byteCount = try Self.number(name, try single(), 1...1_048_576) << 20
         case "--gather":
             guard let gather = WorkerOptions.Gather(rawValue: try single()) else {
                 throw Refusal("--gather: auto, on or off")

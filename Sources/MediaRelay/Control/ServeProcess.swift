@@ -78,6 +78,7 @@ final class Node {
     private let control: ControlLoop
     private let mailbox: Mailbox<ControlMessage>
     private let router: Router
+    private let webhooks: WebhookThread
     private let key: SigningKey
     private let isKeyRandom: Bool
 
@@ -99,13 +100,16 @@ final class Node {
         let mailbox = mailbox
         let timings = RelayTimings()
         journalThread = try JournalThread(
-            journal: journal, feed: feed, retention: JournalRetention(),
+            journal: journal, feed: feed, retention: options.retention,
             onCommit: { turn in mailbox.post(.committed(turn: turn)) },
             onFailure: { text in log.write(.error, "journal: \(text)") }, timings: timings)
         callLog = try CallLog(
             reader: try CallReader(path: folder.path + "/journal.sqlite"), sink: answers,
             onFailure: { text in log.write(.error, text) })
         answers.connect(callLog: callLog)
+        let journalThread = journalThread
+        webhooks = try Self.webhooks(options, contents, log) { journalThread.post($0) }
+        let webhooks = webhooks
         let poller = try Poller()
         let known = journal.isFromEarlierBoot ? [] : contents.workers
         let supervisor = try WorkerSupervisor(
@@ -142,7 +146,11 @@ final class Node {
         let box = ServerBox()
         router = Router(
             configuration: api, control: mailbox, answers: answers,
-            metrics: { Metrics.text(control.status, http: box.counters, timings: timings) },
+            metrics: {
+                Metrics.text(
+                    control.status, http: box.counters, timings: timings, webhooks: webhooks.statuses,
+                    newestEvent: journalThread.newestEvent)
+            },
             isReady: { control.status.isReady },
             node: { Metrics.node(control.status) })
         let router = router
@@ -167,9 +175,24 @@ final class Node {
         return configuration
     }
 
+    private static func webhooks(
+        _ options: ServeOptions, _ contents: JournalContents, _ log: Log,
+        journal: @escaping @Sendable (JournalCommand) -> Bool
+    ) throws -> WebhookThread {
+        let endpoints = try WebhookEndpoint.endpoints(
+            urls: options.webhooks, secrets: options.webhookSecrets, dialects: options.webhookDialects,
+            allowsPlainHTTP: options.webhookInsecureHTTP)
+        var delivery = WebhookThread.Options()
+        delivery.authorities = options.webhookAuthorities
+        return try WebhookThread(
+            endpoints: endpoints, options: delivery, known: contents.webhooks, newest: contents.lastSeq,
+            journal: journal, log: log)
+    }
+
     func start() throws {
         try journalThread.start()
         try callLog.start()
+        try webhooks.start()
         try control.start()
         let ports = try server.start()
         let scheme = options.tlsCertificate == nil ? "http" : "https"
@@ -207,6 +230,8 @@ final class Node {
     func stop() {
         mailbox.post(.drain)
         control.join()
+        // The last events are on disk: endpoints that are up get them now, the others after the next start.
+        webhooks.stop(newest: journalThread.newestEvent, grace: .seconds(2))
         journalThread.stop()
         server.stop(graceful: true)
         server.waitUntilStopped()

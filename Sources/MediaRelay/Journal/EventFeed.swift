@@ -1,4 +1,6 @@
+import Foundation
 import RTPCore
+import RelayCore
 
 /// Where an event stream is written to: the HTTP server, by the id of the open answer.
 package protocol EventSink: AnyObject {
@@ -13,6 +15,7 @@ package struct EventPageRequest: Sendable {
     package var request: UInt64
     package var after: UInt64
     package var room: String?
+    package var dialect = EventDialect.current
     /// 1…1,000.
     package var limit: Int
     /// When to answer with an empty page.
@@ -38,6 +41,9 @@ package final class EventFeed {
         var nextComment: Instant
         /// A room's own stream ends with the room.
         var endsWithRoom: Bool
+        var dialect: EventDialect
+        /// What comes next may not be what follows the cursor: it is told where the log goes on.
+        var mayLack: Bool
     }
 
     private static let ringCapacity = 8_192
@@ -46,12 +52,16 @@ package final class EventFeed {
     private static let pageByteCount = 48 * 1024
     /// The same for an answered page request, bytes: the server's answers end at 1 MiB.
     private static let answerByteCount = 768 * 1024
+    /// The same for a reader in this process, bytes.
+    private static let batchByteCount = 512 * 1024
     private static let commentInterval = Interval.seconds(15)
 
     private let journal: Journal
     private let sink: any EventSink
     private var streams: [UInt64: Stream] = [:]
     private var waiting: [EventPageRequest] = []
+    /// Readers in this process that wait for something new.
+    private var batches: [String: EventBatchRequest] = [:]
     /// The newest committed events, without gap up to `lastSeq`.
     private var ring: [JournalEvent] = []
     private var lastSeq: UInt64
@@ -63,6 +73,8 @@ package final class EventFeed {
     }
 
     package var streamCount: Int { streams.count }
+    /// The newest event on disk.
+    package var newest: UInt64 { lastSeq }
 
     /// When `advance` is wanted: a comment or a long poll is due.
     package var deadline: Instant {
@@ -71,17 +83,49 @@ package final class EventFeed {
     }
 
     /// Follows for the open stream `id` after `seq` (nil: from now on).
-    package func subscribe(_ id: UInt64, after seq: UInt64?, room: String?, endsWithRoom: Bool, now: Instant)
-        throws(SQLiteError)
-    {
-        streams[id] = Stream(
-            cursor: seq ?? lastSeq, room: room, nextComment: now + Self.commentInterval, endsWithRoom: endsWithRoom)
-        var opening = Array("retry: 1000\n\n".utf8)
-        if let seq, room == nil {
-            let oldest = try journal.oldestSeq()
-            if seq + 1 < oldest { opening += Self.truncated(asked: seq, oldest: oldest) }
+    package func subscribe(
+        _ id: UInt64, after seq: UInt64?, room: String?, endsWithRoom: Bool, dialect: EventDialect = .current,
+        now: Instant
+    ) throws(SQLiteError) {
+        var stream = Stream(
+            cursor: seq ?? lastSeq, room: room, nextComment: now + Self.commentInterval, endsWithRoom: endsWithRoom,
+            dialect: dialect, mayLack: false)
+        if let seq {
+            // A cursor from the future is one of another log.
+            if seq > lastSeq { stream.cursor = 0 }
+            stream.mayLack = try lacks(after: seq)
         }
+        streams[id] = stream
+        let opening = Array("retry: 1000\n\n".utf8)
         if try !pump(id, now: now, opening: opening) { write(id, opening) }
+    }
+
+    private func lacks(after seq: UInt64) throws(SQLiteError) -> Bool {
+        if seq > lastSeq { return true }
+        guard seq < lastSeq else { return false }
+        return try seq + 1 < oldest()
+    }
+
+    /// The oldest event that is kept; one after the newest when there is none.
+    private func oldest() throws(SQLiteError) -> UInt64 {
+        let oldest = try journal.oldestSeq()
+        return oldest == 0 ? lastSeq + 1 : oldest
+    }
+
+    /// What a reader with this cursor is told before `next`, the first event that there is for it; nil: it lacks nothing.
+    private func truncation(
+        after cursor: UInt64, room: String?, before next: JournalEvent?
+    ) throws(SQLiteError) -> TruncationNotice? {
+        // A room's reader lacks something if the room's first event is not the first one that there is.
+        if room != nil, next.map({ Self.roomSeq(of: $0) == 1 }) ?? true { return nil }
+        return TruncationNotice(after: cursor, oldest: try oldest(), room: room, timeMs: WallClock.nowMs)
+    }
+
+    /// From the head of its JSON, which begins with `seq` and `roomSeq`.
+    private static func roomSeq(of event: JournalEvent) -> UInt64 {
+        let head = String(decoding: event.json.prefix(64), as: UTF8.self)
+        guard let field = head.range(of: "\"roomSeq\":") else { return 1 }
+        return UInt64(head[field.upperBound...].prefix { $0.isNumber }) ?? 1
     }
 
     package func unsubscribe(_ id: UInt64) { streams[id] = nil }
@@ -100,6 +144,7 @@ package final class EventFeed {
         if ring.count > 2 * Self.ringCapacity { ring.removeFirst(ring.count - Self.ringCapacity) }
         for id in Array(streams.keys) { _ = try pump(id, now: now) }
         try answerPages(now: now)
+        for request in batches.values { try batch(request) }
     }
 
     /// Answers now or at `until`.
@@ -120,31 +165,55 @@ package final class EventFeed {
 
     /// Writes the next page, behind `opening`, when there is one and the last one has left. True when it wrote.
     private func pump(_ id: UInt64, now: Instant, opening: [UInt8] = []) throws(SQLiteError) -> Bool {
-        guard var stream = streams[id], stream.isReady, stream.cursor < lastSeq else { return false }
-        let events = try read(after: stream.cursor, room: stream.room, limit: Self.pageCount)
-        guard var last = events.first else {
-            // Nothing of its room up to here: the next commit continues from there.
-            streams[id]?.cursor = lastSeq
-            return false
-        }
+        guard var stream = streams[id], stream.isReady, stream.cursor < lastSeq || stream.mayLack else { return false }
         var bytes = opening
-        for event in events {
-            let end = bytes.count + event.json.count + 64
-            guard bytes.count == opening.count || end <= Self.pageByteCount else { break }
-            bytes.append(contentsOf: "id: \(event.seq)\nevent: \(event.type)\ndata: ".utf8)
-            bytes.append(contentsOf: event.json)
-            bytes.append(contentsOf: "\n\n".utf8)
-            last = event
-        }
-        stream.cursor = last.seq
-        stream.nextComment = now + Self.commentInterval
+        var isOver = false
+        repeat {
+            let events = try read(after: stream.cursor, room: stream.room, limit: Self.pageCount)
+            // The log is gapless: retention has overtaken a reader that stood still.
+            if stream.room == nil, let first = events.first, first.seq > stream.cursor + 1 { stream.mayLack = true }
+            if stream.mayLack, !events.isEmpty || stream.room == nil {
+                stream.mayLack = false
+                if let notice = try truncation(after: stream.cursor, room: stream.room, before: events.first) {
+                    Self.append(notice.seq, RelayEventType.eventsTruncated.rawValue, notice.json, to: &bytes)
+                    stream.cursor = max(stream.cursor, notice.seq)
+                }
+            }
+            guard !events.isEmpty else {
+                // Nothing of its room up to here: the next commit continues from there.
+                stream.cursor = max(stream.cursor, lastSeq)
+                break
+            }
+            for event in events {
+                guard bytes.count == opening.count || bytes.count + event.json.count + 64 <= Self.pageByteCount else {
+                    isOver = true
+                    break
+                }
+                if let told = stream.dialect.projected(event) {
+                    Self.append(told.seq, told.type, told.json, to: &bytes)
+                }
+                stream.cursor = event.seq
+                if stream.endsWithRoom, event.type == RelayEventType.roomClosed.rawValue {
+                    streams[id] = nil
+                    if !bytes.isEmpty { sink.write(id, bytes) }
+                    sink.close(id)
+                    return true
+                }
+            }
+            // A dialect may have nothing of a whole page.
+            isOver = isOver || bytes.count > opening.count
+        } while !isOver && stream.cursor < lastSeq
+        if bytes.count > opening.count { stream.nextComment = now + Self.commentInterval }
         streams[id] = stream
+        guard !bytes.isEmpty else { return false }
         write(id, bytes)
-        if stream.endsWithRoom, last.type == "room.closed" {
-            streams[id] = nil
-            sink.close(id)
-        }
         return true
+    }
+
+    private static func append(_ seq: UInt64, _ type: String, _ json: [UInt8], to bytes: inout [UInt8]) {
+        bytes.append(contentsOf: "id: \(seq)\nevent: \(type)\ndata: ".utf8)
+        bytes.append(contentsOf: json)
+        bytes.append(contentsOf: "\n\n".utf8)
     }
 
     private func write(_ id: UInt64, _ bytes: [UInt8]) {
@@ -158,21 +227,11 @@ package final class EventFeed {
             return try journal.events(after: cursor, room: room, limit: limit)
         }
         var found: [JournalEvent] = []
-        for event in ring[Int(cursor + 1 - first.seq)...] where room == nil || event.room == room {
+        for event in ring[Int(cursor + 1 - first.seq)...] where room == nil || (event.room ?? "") == room {
             found.append(event)
             if found.count == limit { break }
         }
         return found
-    }
-
-    private static func truncated(asked: UInt64, oldest: UInt64) -> [UInt8] {
-        Array(
-            """
-            event: events.truncated
-            data: {"type":"events.truncated","data":{"after":\(asked),"oldest":\(oldest)}}
-
-
-            """.utf8)
     }
 
     // MARK: Pages
@@ -184,18 +243,58 @@ package final class EventFeed {
     }
 
     private func answer(_ request: EventPageRequest, evenEmpty: Bool) throws(SQLiteError) -> Bool {
-        let events = try read(after: request.after, room: request.room, limit: request.limit)
-        guard !events.isEmpty || evenEmpty else { return false }
         var json = Array("{\"events\":[".utf8)
         var next = request.after
-        for (index, event) in events.enumerated() {
-            guard index == 0 || json.count + event.json.count + 64 <= Self.answerByteCount else { break }
-            if index > 0 { json.append(UInt8(ascii: ",")) }
-            json.append(contentsOf: event.json)
-            next = event.seq
+        var count = 0
+        func append(_ text: [UInt8]) {
+            if count > 0 { json.append(UInt8(ascii: ",")) }
+            json.append(contentsOf: text)
+            count += 1
         }
+        if request.after > lastSeq { next = 0 }
+        var mayLack = try lacks(after: request.after)
+        pages: repeat {
+            let events = try read(after: next, room: request.room, limit: request.limit)
+            if mayLack, !events.isEmpty || request.room == nil {
+                mayLack = false
+                if let notice = try truncation(after: request.after, room: request.room, before: events.first) {
+                    append(notice.json)
+                    next = max(next, notice.seq)
+                }
+            }
+            guard !events.isEmpty else { break }
+            for event in events {
+                guard count < request.limit,
+                    count == 0 || json.count + event.json.count + 64 <= Self.answerByteCount
+                else { break pages }
+                if let told = request.dialect.projected(event) { append(told.json) }
+                next = event.seq
+            }
+            // A dialect may have nothing of a whole page.
+        } while count == 0 && next < lastSeq
+        guard count > 0 || evenEmpty else { return false }
         json.append(contentsOf: "],\"next\":\(next)}".utf8)
         sink.answer(request.request, json)
         return true
+    }
+
+    // MARK: Readers in this process
+
+    /// Answers now, or for the whole log with the next event.
+    package func batch(_ request: EventBatchRequest) throws(SQLiteError) {
+        guard request.stream != nil || request.after < lastSeq else {
+            batches[request.reader] = request
+            return
+        }
+        if request.stream == nil { batches[request.reader] = nil }
+        var events = try read(after: request.after, room: request.stream, limit: request.limit)
+        var byteCount = 0
+        let fitting = events.prefix { event in
+            byteCount += event.json.count
+            return byteCount <= Self.batchByteCount
+        }
+        events.removeLast(events.count - max(min(1, events.count), fitting.count))
+        request.deliver(
+            EventBatch(after: request.after, events: events, oldest: try oldest(), newest: lastSeq))
     }
 }

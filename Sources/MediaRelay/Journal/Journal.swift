@@ -40,6 +40,11 @@ package struct JournalEvent: Sendable, Equatable {
     }
 }
 
+extension JournalEvent {
+    /// As in its JSON: the same at every telling.
+    package var id: String { "evt_\(seq)" }
+}
+
 /// A room's record (`RoomRecord` as JSON). `record` nil: forget the room.
 package struct JournalRoom: Sendable {
     package var id: String
@@ -78,12 +83,15 @@ package struct JournalContents: Sendable {
     package var rooms: [[UInt8]]
     package var keys: [(key: String, record: [UInt8])]
     package var workers: [JournalWorker]
+    package var webhooks: [WebhookProgress] = []
 }
 
-/// How long events are kept.
+/// How long events are kept: until the first of these bounds.
 package struct JournalRetention: Sendable {
     package var events = 1_000_000
     package var ageMs: Int64 = 7 * 24 * 3_600_000
+    /// Of the events' JSON; on disk they take about twice as much.
+    package var byteCount: Int64 = 2 << 30
     /// How long the ids of ended rooms are known.
     package var endedAgeMs: Int64 = 90 * 24 * 3_600_000
     /// Call records.
@@ -100,6 +108,8 @@ package final class Journal {
     private static let earlierVersions: Set = ["1"]
     private let database: SQLiteDatabase
     private let calls: CallTable
+    private let webhooks: WebhookTable
+    private let log: EventLog
     private let insertEvent: SQLiteStatement
     private let putRoom: SQLiteStatement
     private let deleteRoom: SQLiteStatement
@@ -110,8 +120,8 @@ package final class Journal {
     private let deleteWorker: SQLiteStatement
     private let selectEvents: SQLiteStatement
     private let selectRoomEvents: SQLiteStatement
+    private let selectNodeEvents: SQLiteStatement
     private let selectOldest: SQLiteStatement
-    private let deleteOld: SQLiteStatement
     /// The boot in which the stored instants were taken differs from this one.
     package let isFromEarlierBoot: Bool
 
@@ -124,6 +134,7 @@ package final class Journal {
             CREATE TABLE IF NOT EXISTS events (
                 seq INTEGER PRIMARY KEY, room TEXT, timeMs INTEGER NOT NULL, type TEXT NOT NULL, json BLOB NOT NULL);
             CREATE INDEX IF NOT EXISTS eventsOfRoom ON events (room, seq) WHERE room IS NOT NULL;
+            CREATE INDEX IF NOT EXISTS eventsOfNode ON events (seq) WHERE room IS NULL;
             CREATE TABLE IF NOT EXISTS rooms (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
             CREATE TABLE IF NOT EXISTS ended (
                 id TEXT PRIMARY KEY, outcome TEXT NOT NULL, timeMs INTEGER NOT NULL) WITHOUT ROWID;
@@ -157,7 +168,10 @@ package final class Journal {
         selectRoomEvents = try database.prepare(
             "SELECT seq, room, timeMs, type, json FROM events WHERE room = ? AND seq > ? ORDER BY seq LIMIT ?")
         selectOldest = try database.prepare("SELECT ifnull(min(seq), 0) FROM events")
-        deleteOld = try database.prepare("DELETE FROM events WHERE seq <= ? OR timeMs < ?")
+        selectNodeEvents = try database.prepare(
+            "SELECT seq, room, timeMs, type, json FROM events WHERE room IS NULL AND seq > ? ORDER BY seq LIMIT ?")
+        webhooks = try WebhookTable(database)
+        log = try EventLog(database)
     }
 
     private static func meta(
@@ -195,18 +209,28 @@ package final class Journal {
                     id: WorkerID(index: Int(workers.integer(0)), epoch: epoch),
                     processID: Int32(truncatingIfNeeded: workers.integer(2))))
         }
+        contents.webhooks = try webhooks.all()
         return contents
     }
 
-    /// Stores all entries in one transaction: all of them or, when it throws, none.
-    package func store(_ entries: [JournalEntry]) throws(SQLiteError) {
+    /// Stores all entries, and where webhook endpoints stand, in one transaction: all of it or, when it throws, nothing.
+    package func store(_ entries: [JournalEntry], progress: [WebhookProgress] = []) throws(SQLiteError) {
+        try transact { () throws(SQLiteError) in
+            for entry in entries { try write(entry) }
+            for one in progress { try webhooks.write(one) }
+            try log.grow(by: entries.reduce(0) { $0 + $1.events.reduce(0) { $0 + Int64($1.json.count) } })
+        }
+    }
+
+    private func transact(_ body: () throws(SQLiteError) -> Void) throws(SQLiteError) {
         try database.execute("BEGIN IMMEDIATE")
         do throws(SQLiteError) {
-            for entry in entries { try write(entry) }
+            try body()
             try database.execute("COMMIT")
         } catch {
             // The transaction may be gone already; what failed first is what counts.
             try? database.execute("ROLLBACK")
+            try? log.reload()
             throw error
         }
     }
@@ -247,11 +271,11 @@ package final class Journal {
         }
     }
 
-    /// Events after `seq` in order, at most `limit`, of one room or of all.
+    /// Events after `seq` in order, at most `limit`, of one room, of none ("") or of all.
     package func events(after seq: UInt64, room: String?, limit: Int) throws(SQLiteError) -> [JournalEvent] {
-        let select = room == nil ? selectEvents : selectRoomEvents
+        let select = room == nil ? selectEvents : room == "" ? selectNodeEvents : selectRoomEvents
         let after = SQLiteStatement.Value.integer(Int64(clamping: seq))
-        if let room {
+        if let room, !room.isEmpty {
             try select.bind(.text(room), after, .integer(Int64(limit)))
         } else {
             try select.bind(after, .integer(Int64(limit)))
@@ -273,14 +297,16 @@ package final class Journal {
         return try selectOldest.step() ? UInt64(selectOldest.integer(0)) : 0
     }
 
-    /// Deletes what retention no longer covers.
-    package func truncate(to retention: JournalRetention, lastSeq: UInt64, nowMs: Int64) throws(SQLiteError) {
-        let keep = try database.prepare("INSERT OR REPLACE INTO meta VALUES ('lastSeq', ?)")
-        try keep.run(.text(String(lastSeq)))
-        let bound = lastSeq > UInt64(retention.events) ? lastSeq - UInt64(retention.events) : 0
-        try deleteOld.run(.integer(Int64(bound)), .integer(nowMs - retention.ageMs))
-        let forget = try database.prepare("DELETE FROM ended WHERE timeMs < ?")
-        try forget.run(.integer(nowMs - retention.endedAgeMs))
-        try calls.truncate(in: database, keeping: retention.calls, oldestMs: nowMs - retention.callsAgeMs)
+    /// Deletes what retention no longer covers, at most 10,000 events at once. True: there is more to delete.
+    @discardableResult
+    package func truncate(to retention: JournalRetention, lastSeq: UInt64, nowMs: Int64) throws(SQLiteError) -> Bool {
+        let plan = try log.plan(for: retention, lastSeq: lastSeq, nowMs: nowMs)
+        let oldestEnded = nowMs - retention.endedAgeMs
+        try transact { () throws(SQLiteError) in
+            if plan.upTo > 0 { try log.delete(plan, lastSeq: lastSeq) }
+            try database.prepare("DELETE FROM ended WHERE timeMs < ?").run(.integer(oldestEnded))
+            try calls.truncate(in: database, keeping: retention.calls, oldestMs: nowMs - retention.callsAgeMs)
+        }
+        return plan.isPartial
     }
 }

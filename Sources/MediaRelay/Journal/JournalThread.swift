@@ -3,17 +3,21 @@ import RTPCore
 /// What the journal's thread is asked to do.
 package enum JournalCommand: Sendable {
     case store(JournalEntry)
-    case subscribe(stream: UInt64, after: UInt64?, room: String?, endsWithRoom: Bool)
+    case subscribe(
+        stream: UInt64, after: UInt64?, room: String?, endsWithRoom: Bool, dialect: EventDialect = .current)
     case unsubscribe(stream: UInt64)
     case drained(stream: UInt64)
     case page(EventPageRequest)
+    case batch(EventBatchRequest)
+    /// A webhook endpoint got further; goes with the next transaction.
+    case progress(WebhookProgress)
     case stop
 }
 
 /// The thread that owns the journal and the event feed. Everything that waits is stored in one transaction (group commit), then
 /// told: `onCommit` names the last turn on disk. When the disk fails, nothing is told or lost: it tries again each second.
 package final class JournalThread: @unchecked Sendable {
-    // @unchecked: only the mailbox is shared; journal and feed are made before the thread starts and used only on it.
+    // @unchecked: only mailbox and newest number are shared, guarded; journal and feed are made before the thread starts and used only on it.
     private let mailbox: Mailbox<JournalCommand>
     private let journal: Journal
     private let feed: EventFeed
@@ -22,10 +26,14 @@ package final class JournalThread: @unchecked Sendable {
     private let onFailure: @Sendable (String) -> Void
     private let timings: RelayTimings
     private var thread: Thread?
+    private let lock = Lock()
+    private var sharedNewest: UInt64
 
     /// Commands that may wait; more than a second of the busiest node's decisions.
     private static let capacity = 65_536
-    private static let truncateInterval = Interval.seconds(60)
+    private static let truncateInterval = Interval.seconds(10)
+    /// While there is more to delete than was deleted at once.
+    private static let truncatePause = Interval.milliseconds(100)
 
     package init(
         journal: Journal, feed: EventFeed, retention: JournalRetention,
@@ -38,12 +46,16 @@ package final class JournalThread: @unchecked Sendable {
         self.onCommit = onCommit
         self.onFailure = onFailure
         self.timings = timings
+        sharedNewest = feed.newest
         mailbox = try Mailbox(capacity: Self.capacity)
     }
 
     package func start() throws(SystemError) {
         thread = try Thread(named: "journal") { [self] in run() }
     }
+
+    /// The newest event on disk.
+    package var newestEvent: UInt64 { lock.withLock { sharedNewest } }
 
     /// False: too much waits already.
     @discardableResult
@@ -61,12 +73,12 @@ package final class JournalThread: @unchecked Sendable {
         else { preconditionFailure("the journal thread has no poller") }
         var batch: [JournalCommand] = []
         var unstored: [JournalEntry] = []
+        var progress: [WebhookProgress] = []
         var nextTruncate = MonotonicClock.now() + Self.truncateInterval
-        var lastSeq: UInt64 = 0
         var isStopping = false
         while true {
             var now = MonotonicClock.now()
-            let wait = unstored.isEmpty ? min(feed.deadline, nextTruncate) : now + .seconds(1)
+            let wait = unstored.isEmpty && progress.isEmpty ? min(feed.deadline, nextTruncate) : now + .seconds(1)
             _ = poller.wait(until: wait, now: now)
             _ = mailbox.wakeUp.clear()
             mailbox.take(into: &batch)
@@ -75,11 +87,12 @@ package final class JournalThread: @unchecked Sendable {
             for command in batch {
                 switch command {
                 case .store(let entry): unstored.append(entry)
+                case .progress(let one): progress.append(one)
                 case .stop: isStopping = true
                 default: others.append(command)
                 }
             }
-            let isStored = store(&unstored, lastSeq: &lastSeq, now: now)
+            let isStored = store(&unstored, &progress, now: now)
             if isStopping {
                 if !isStored { onFailure("\(unstored.count) decisions could not be stored before the end") }
                 return
@@ -87,44 +100,48 @@ package final class JournalThread: @unchecked Sendable {
             attempt("event feed") { () throws(SQLiteError) in
                 for command in others { try serve(command, now: now) }
                 try feed.advance(to: now)
-                if now >= nextTruncate, lastSeq > 0 {
+                if now >= nextTruncate {
                     nextTruncate = now + Self.truncateInterval
-                    try journal.truncate(to: retention, lastSeq: lastSeq, nowMs: WallClock.nowMs)
+                    let hasMore = try journal.truncate(to: retention, lastSeq: feed.newest, nowMs: WallClock.nowMs)
+                    if hasMore { nextTruncate = now + Self.truncatePause }
                 }
             }
-            if now >= nextTruncate { nextTruncate = now + Self.truncateInterval }
         }
     }
 
     /// Stores and tells; false when the disk refused.
-    private func store(_ entries: inout [JournalEntry], lastSeq: inout UInt64, now: Instant) -> Bool {
-        guard let last = entries.last else { return true }
+    private func store(_ entries: inout [JournalEntry], _ progress: inout [WebhookProgress], now: Instant) -> Bool {
+        guard !entries.isEmpty || !progress.isEmpty else { return true }
         let began = MonotonicClock.now()
         do throws(SQLiteError) {
-            try journal.store(entries)
+            try journal.store(entries, progress: progress)
         } catch {
             onFailure("\(error)")
             return false
         }
+        progress.removeAll(keepingCapacity: true)
         let ended = MonotonicClock.now()
         timings.commit.record(ended - began)
         for decided in entries.compactMap(\.decidedAt) { timings.stored.record(ended - decided) }
+        guard let last = entries.last else { return true }
         let events = entries.flatMap(\.events)
         entries.removeAll(keepingCapacity: true)
+        if let newest = events.last?.seq { lock.withLock { sharedNewest = newest } }
         onCommit(last.turn)
-        lastSeq = events.last?.seq ?? lastSeq
         attempt("event feed") { () throws(SQLiteError) in try feed.committed(events, now: now) }
         return true
     }
 
     private func serve(_ command: JournalCommand, now: Instant) throws(SQLiteError) {
         switch command {
-        case .subscribe(let stream, let after, let room, let endsWithRoom):
-            try feed.subscribe(stream, after: after, room: room, endsWithRoom: endsWithRoom, now: now)
+        case .subscribe(let stream, let after, let room, let endsWithRoom, let dialect):
+            try feed.subscribe(
+                stream, after: after, room: room, endsWithRoom: endsWithRoom, dialect: dialect, now: now)
         case .unsubscribe(let stream): feed.unsubscribe(stream)
         case .drained(let stream): try feed.drained(stream, now: now)
         case .page(let request): try feed.page(request, now: now)
-        case .store, .stop: preconditionFailure("stored and stopped elsewhere")
+        case .batch(let request): try feed.batch(request)
+        case .store, .progress, .stop: preconditionFailure("stored and stopped elsewhere")
         }
     }
 

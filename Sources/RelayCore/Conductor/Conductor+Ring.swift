@@ -105,6 +105,28 @@ extension Conductor {
         ]
     }
 
+    /// What later events of a call repeat of it, so that each can be understood alone.
+    func callData(of room: ConductedRoom) -> JSONValue.Field {
+        let specification = room.record.specification
+        let ring = room.record.ring
+        let isPeer = specification.kind == .peer
+        let receiver = isPeer ? ring?.callees.first?.uid : specification.ring?.conversationID
+        var fields = [
+            JSONValue.Field("callerUid", .string(ring?.caller ?? "")),
+            JSONValue.Field("receiverUid", receiver.map { .string($0) } ?? .null),
+            JSONValue.Field("receiverType", .string(isPeer ? "user" : "group")),
+            JSONValue.Field("callType", .string(specification.media.rawValue)),
+            JSONValue.Field("initiatedAtMs", .integer(room.record.createdAtMs)),
+        ]
+        if let answered = ring?.callees.compactMap(\.answeredAtMs).min() {
+            fields.append(JSONValue.Field("answeredAtMs", .integer(answered)))
+        }
+        if let joined = room.record.talkingSinceMs {
+            fields.append(JSONValue.Field("joinedAtMs", .integer(joined)))
+        }
+        return JSONValue.Field("call", .object(fields))
+    }
+
     // MARK: Index and timers
 
     func indexCalls(of room: ConductedRoom) {

@@ -168,7 +168,7 @@ extension Conductor {
                 noteRinging(uid, in: room)
                 emit(.callRinging, in: room, uid: uid, data: [], at: now)
             case .tellAnswered(let uid, let device):
-                emit(.callAnswered, in: room, uid: uid, device: device, data: [], at: now)
+                emit(.callAnswered, in: room, uid: uid, device: device, data: [callData(of: room)], at: now)
             case .endCallee(let uid, let outcome):
                 over.append((uid, outcome))
                 if isGroup { tellCalleeEnded(uid, outcome, in: room) }
@@ -241,6 +241,7 @@ extension Conductor {
             for uid in cutShort { tellCalleeEnded(uid, outcome, in: room) }
         }
         room.record.ring?.endIsTold = true
+        data.append(callData(of: room))
         emit(.callEnded, in: room, uid: nil, reason: reason, data: data, at: time)
     }
 

@@ -202,8 +202,8 @@ import Testing
             status: 410, code: "ended", detail: "It is over.", members: [.init("outcome", .string("ended"))])
         #expect(
             String(decoding: JSONText.of(ViewJSON.problem(problem)), as: UTF8.self)
-                == #"{"type":"about:blank","title":"Gone","status":410,"detail":"It is over.","code":"ended","outcome":"ended"}"#
-        )
+                == #"{"type":"about:blank","title":"Gone","status":410,"detail":"It is over.","code":"ended","#
+                + #""legacyCode":"ERR_CALL_ENDED","outcome":"ended"}"#)
     }
 
     @Test("an event is told in the fields of the contract") func event() {

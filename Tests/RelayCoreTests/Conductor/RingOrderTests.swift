@@ -32,6 +32,27 @@ struct RingOrderTests {
         #expect(fields == expected.map { JSONValue.Field($0.0, $0.1) })
     }
 
+    @Test("an answer and an end repeat who calls whom and since when, so that each can be understood alone")
+    func repeated() {
+        func call(_ event: RelayEvent?) -> [String: JSONValue] {
+            guard case .object(let fields)? = event?.value("call") else { return [:] }
+            return Dictionary(uniqueKeysWithValues: fields.map { ($0.name, $0.value) })
+        }
+        let room = harness.talking().room
+        harness.end(.ended, "alice", in: room)
+        let answered = call(harness.events.first { $0.type == .callAnswered })
+        let ended = call(harness.ends(of: room).first)
+        for told in [answered, ended] {
+            #expect(told["callerUid"] == .string("alice") && told["receiverUid"] == .string("ben"))
+            #expect(told["receiverType"] == .string("user") && told["callType"] == .string("video"))
+            #expect(told["initiatedAtMs"] != nil && told["answeredAtMs"] != nil)
+        }
+        #expect(answered["joinedAtMs"] == nil && ended["joinedAtMs"] != nil)
+        let declined = harness.call("c2", from: "cat", to: "dan")
+        harness.end(.busy, "dan", in: declined)
+        #expect(call(harness.ends(of: declined).first)["answeredAtMs"] == nil)
+    }
+
     @Test("a callee's prepared device rings, and a second one does not ring again")
     func prepared() {
         let room = harness.call()
