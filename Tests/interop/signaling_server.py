@@ -156,4 +156,6 @@ def signaling_webhooks():
             ring = bob.wait("ring", 20, room=second["room"])
             relay_ask("end", second["room"], ring["token"], rejected)
             check(alice.wait("event", 20, type="call.ended")["event"]["roomId"] == second["room"], "another call ended")
+            log = ask("GET", "/calls", bob.session)["calls"]
+            check([entry["status"] for entry in log] == ["rejected", "rejected"], f"bob's log is {log}")
         return "ring, ringing and end by webhook, also behind a restart of the server"
