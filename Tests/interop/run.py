@@ -41,6 +41,7 @@ TESTS = [
     Test("ring_call", "ring_outcomes"),
     Test("signaling_server", "signaling_server"),
     Test("signaling_server", "signaling_webhooks"),
+    Test("webhooks", "webhooks"),
     Test("ring_page", "ring_page_outcomes", seconds=120),
     Test("ring_page", "ring_page_calls", seconds=120),
     Test("aiortc_call", "aiortc_call", network="veth"),

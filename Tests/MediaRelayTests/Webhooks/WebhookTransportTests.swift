@@ -81,7 +81,8 @@ private final class OwnCertificate {
             (200, WebhookResult.delivered), (202, .delivered), (299, .delivered), (410, .gone),
             (301, .refused(status: 301, retryAfter: nil)), (400, .refused(status: 400, retryAfter: nil)),
             (404, .refused(status: 404, retryAfter: nil)), (500, .refused(status: 500, retryAfter: nil)),
-        ]) func statuses(_ status: Int, _ expected: WebhookResult) throws {
+        ]) func statuses(_ status: Int, _ expected: WebhookResult) throws
+    {
         let receiver = try WebhookReceiver { _ in HTTPResponse(status: status) }
         #expect(try result(of: "http://127.0.0.1:\(receiver.port)/") == expected)
     }
