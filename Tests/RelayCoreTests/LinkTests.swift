@@ -54,21 +54,30 @@ private struct LinkValues {
     }
 
     mutating func command() -> WorkerCommand {
-        switch count(5) {
-        case 0:
-            .create(
-                TransportConfiguration(
-                    participant: handle(), room: RoomHandle(handle().value), isPeerRoom: bool(),
-                    joinsWhenReady: bool(),
-                    localICE: credentials(), remoteICE: credentials(),
-                    fingerprints: (0...count(3)).map { _ in fingerprint() },
-                    sections: (0..<count(6)).map { _ in section() }))
+        switch count(6) {
+        case 0: .create(configuration())
         case 1: .join(handle())
         case 2: .remove(handle())
         case 3: .restartICE(handle(), local: credentials(), remote: credentials())
-        case 4: .adopted
+        case 4: .gates(handle(), gates())
+        case 5: .adopted
         default: .shutDown
         }
+    }
+
+    mutating func gates() -> MediaGates { MediaGates(rawValue: integer(UInt8.self) & 127) }
+
+    mutating func configuration() -> TransportConfiguration {
+        var configuration =
+            TransportConfiguration(
+                participant: handle(), room: RoomHandle(handle().value), isPeerRoom: bool(),
+                joinsWhenReady: bool(),
+                localICE: credentials(), remoteICE: credentials(),
+                fingerprints: (0...count(3)).map { _ in fingerprint() },
+                sections: (0..<count(6)).map { _ in section() })
+        configuration.gates = gates()
+        configuration.keepsKeyFrame = bool()
+        return configuration
     }
 
     mutating func statistics() -> TransportStatistics {
@@ -122,7 +131,7 @@ private struct LinkValues {
                 TransportSnapshot(
                     participant: handle(), room: RoomHandle(handle().value),
                     phase: TransportPhase(rawValue: UInt8(count(2))) ?? .joined, isInterrupted: bool(),
-                    since: instant())
+                    since: instant(), gates: gates())
             }, news: (0..<count(5)).map { _ in news() })
     }
 
@@ -174,7 +183,7 @@ private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
             let bytes = values.message().encoded()
             if bytes[5] != 2, bytes[5] != 4 { seen.insert(UInt16(bytes[5]) << 8 | UInt16(bytes[6])) }
         }
-        #expect(seen.count == 6 + 9)
+        #expect(seen.count == 7 + 9)
     }
 
     @Test("no prefix of a message is a message", arguments: [11, 12, 13] as [UInt64])

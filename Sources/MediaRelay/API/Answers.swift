@@ -142,6 +142,7 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
             json(id, 200, .object(fields))
         case .room(let room), .joined(let room): json(id, 200, ViewJSON.room(room, withParticipants: true))
         case .prepared: preconditionFailure("an SDP answer is delivered as a session")
+        case .participant(let participant): json(id, 200, ViewJSON.participant(participant))
         case .done: json(id, 200, .object([]))
         case .restarted(let fragment, let etag):
             respond(

@@ -13,6 +13,7 @@ enum Route: Equatable {
     case join(RoomID, ParticipantID)
     case participant(RoomID, ParticipantID)
     case ringing(RoomID), answer(RoomID), end(RoomID), pushed(RoomID)
+    case media(RoomID)
     case userSessions(String)
     case roomEvents(RoomID)
     case events
@@ -73,6 +74,7 @@ enum Route: Equatable {
         case 1 where rest[0] == "ringing": self = .ringing(room)
         case 1 where rest[0] == "answer": self = .answer(room)
         case 1 where rest[0] == "end": self = .end(room)
+        case 1 where rest[0] == "media": self = .media(room)
         case 1 where rest[0] == "pushed": self = .pushed(room)
         case 2 where rest[0] == "sessions":
             guard let id = ParticipantID(rest[1]) else { return nil }
@@ -91,11 +93,12 @@ enum Route: Equatable {
     var methods: [String] {
         switch self {
         case .health, .ready, .metrics, .node, .openAPI, .page, .roomEvents, .events, .calls, .call: ["GET", "HEAD"]
-        case .demoSession, .sessions, .join, .ringing, .answer, .end, .pushed: ["POST"]
+        case .demoSession, .sessions, .join, .ringing, .answer, .end, .media, .pushed: ["POST"]
         case .rooms: ["GET", "HEAD", "POST"]
         case .room: ["GET", "HEAD", "DELETE"]
         case .session: ["PATCH", "DELETE"]
-        case .participant, .userSessions: ["DELETE"]
+        case .participant: ["PATCH", "DELETE"]
+        case .userSessions: ["DELETE"]
         }
     }
 
@@ -104,7 +107,7 @@ enum Route: Equatable {
         case .health, .ready, .openAPI, .page, .demoSession: .open
         case .metrics, .node, .rooms, .participant, .events, .pushed, .userSessions, .calls: .server
         case .sessions, .session, .join, .ringing, .answer: .participant
-        case .room, .roomEvents, .end, .call: .either
+        case .room, .roomEvents, .end, .media, .call: .either
         }
     }
 }

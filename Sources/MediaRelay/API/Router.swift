@@ -132,7 +132,8 @@ package final class Router: @unchecked Sendable {
         let room: RoomID
         switch route {
         case .room(let id), .sessions(let id), .roomEvents(let id), .session(let id, _), .join(let id, _),
-            .ringing(let id), .answer(let id), .end(let id), .call(let id):
+            .ringing(let id), .answer(let id), .end(let id), .media(let id),
+            .call(let id):
             room = id
         default: throw Problem(status: 403, code: "forbidden", detail: "This path is for the server key.")
         }
@@ -202,12 +203,19 @@ package final class Router: @unchecked Sendable {
                 request, principal)
         case .session(let room, let participant) where request.method == "DELETE":
             ask(.leave(room, participant), request, principal)
+        case .session(let room, let participant) where type(of: request) == "application/json":
+            ask(.changeMedia(room, participant, try MediaBody.own(request.body)), request, principal)
         case .session(let room, let participant):
             try requireType(request, "application/trickle-ice-sdpfrag")
             ask(
                 .trickle(
                     room, participant, ifMatch: request.headers.first("If-Match"), fragment: request.body),
                 request, principal)
+        case .participant(let room, let participant) where request.method == "PATCH":
+            ask(.changeMediaByServer(room, participant, try MediaBody.server(request.body)), request, principal)
+        case .media(let room):
+            let body = try MediaBody.video(request.body)
+            ask(.video(room, body.word, uid: body.uid), request, principal)
         case .participant(let room, let participant): ask(.kick(room, participant), request, principal)
         case .ringing(let room): ask(.ringing(room), request, principal)
         case .answer(let room): ask(.answer(room), request, principal)
@@ -245,15 +253,21 @@ package final class Router: @unchecked Sendable {
         if let join = query["join"], join != "on-answer" { throw Query.refusal("join", "can only be: on-answer") }
         post(
             request.id, principal,
-            .prepare(room, state: state, offer: request.body, joinOnAnswer: query["join"] != nil), .session(room))
+            .prepare(
+                room, state: state, offer: request.body, joinOnAnswer: query["join"] != nil,
+                earlyKeyFrame: try query.flag("earlyKeyFrame")), .session(room))
     }
 
     private func requireType(_ request: HTTPRequest, _ type: String) throws(Problem) {
-        let given = request.headers.first("Content-Type") ?? ""
-        let bare = given.prefix { $0 != ";" }.filter { $0 != " " }.lowercased()
-        guard bare == type else {
+        guard self.type(of: request) == type else {
             throw Problem(status: 415, code: "unsupported-media-type", detail: "The body must be \(type).")
         }
+    }
+
+    /// The body's media type without parameters, lower case.
+    private func type(of request: HTTPRequest) -> String {
+        let given = request.headers.first("Content-Type") ?? ""
+        return given.prefix { $0 != ";" }.filter { $0 != " " }.lowercased()
     }
 
     private func ask(_ control: ControlRequest, _ request: HTTPRequest, _ principal: Principal) {

@@ -21,7 +21,7 @@ package enum ViewJSON {
     static func room(_ room: RoomView, withParticipants: Bool) -> JSONValue {
         var fields: [JSONValue.Field] = [
             .init("id", .string(room.id.text)), .init("kind", .string(room.specification.kind.rawValue)),
-            .init("media", .string(room.specification.media.rawValue)),
+            .init("media", .string(room.callMedia.media.rawValue)),
             .init("videoCodec", .string(name(of: room.specification.videoCodec))),
             .init("status", .string(room.status.rawValue)),
             .init("maxParticipants", .integer(Int64(room.specification.maxParticipants))),
@@ -29,6 +29,12 @@ package enum ViewJSON {
             .init("createdAt", time(room.createdAtMs)),
         ]
         if let ring = room.ring { fields.append(.init("ring", self.ring(ring))) }
+        if let wish = room.callMedia.request, room.status != .ended {
+            fields.append(
+                .init(
+                    "videoRequest",
+                    .object([.init("uid", .string(wish.uid)), .init("device", .string(wish.device))])))
+        }
         if let outcome = room.outcome { fields.append(.init("outcome", .string(outcome.rawValue))) }
         if let reason = room.reason { fields.append(.init("reason", .string(reason))) }
         if let started = room.startedAtMs { fields.append(.init("startedAt", time(started))) }
@@ -75,14 +81,21 @@ package enum ViewJSON {
             .init("interrupted", .bool(participant.isInterrupted)),
             .init("sends", .array(participant.sends.map { .string(name(of: $0)) })),
             .init("receives", .array(participant.receives.map { .string(name(of: $0)) })),
-            .init("video", .string(participant.videoUnsupported ? "unsupported" : "supported")),
+            .init("audio", .string(participant.media.state(of: .audio).rawValue)),
+            .init("video", .string(video(of: participant))), .init("held", .bool(participant.media.isHeld)),
+            .init("mutedByServer", .array(participant.media.mutedByServer.map { .string($0.name) })),
             .init("createdAt", time(participant.createdAtMs)),
         ]
+        if let grants = participant.media.grants { fields.append(.init("grants", grants.json)) }
         if let prepared = participant.preparedAtMs { fields.append(.init("preparedAt", time(prepared))) }
         if let joined = participant.joinedAtMs { fields.append(.init("joinedAt", time(joined))) }
         if let reason = participant.leaveReason { fields.append(.init("reason", .string(reason.rawValue))) }
         fields.append(.init("statistics", statistics(participant.statistics)))
         return .object(fields)
+    }
+
+    private static func video(of participant: ParticipantView) -> String {
+        participant.videoUnsupported ? "unsupported" : participant.media.state(of: .video).rawValue
     }
 
     private static func statistics(_ statistics: TransportStatistics) -> JSONValue {

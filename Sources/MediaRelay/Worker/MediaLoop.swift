@@ -135,7 +135,7 @@ final class MediaLoop {
     private func receiveHandshakes(now: Instant) {
         handshaker.takeResults(into: &handshakeResults)
         for result in handshakeResults {
-            if engine.needsFlush { writer.send(engine.transmit) }
+            if engine.needsFlushBeforeGates { writer.send(engine.transmit) }
             engine.receive(result, now: now)
         }
         // Results hold keys: they are not kept until the next batch.
@@ -149,7 +149,7 @@ final class MediaLoop {
                 isShuttingDown = true
                 continue
             }
-            if engine.needsFlush { writer.send(engine.transmit) }
+            if engine.needsFlushBeforeGates { writer.send(engine.transmit) }
             engine.apply(command, now: now)
         }
         passOn(now: now)

@@ -123,8 +123,3 @@ extension Conductor {
         warn(room, reason: reason, end: countdown.since + length)
     }
 }
-
-extension ParticipantRecord {
-    /// The participant has put the call on hold.
-    var isHeld: Bool { false }
-}

@@ -63,6 +63,7 @@ extension Conductor {
             of: participant, from: room, reason: told, detail: detail, at: time, worker: worker,
             awaitsFigures: removing)
         let data = detail.map { [JSONValue.Field("detail", .string($0))] } ?? []
+        noteMediaLeave(of: participant, in: room)
         emit(.participantLeft, in: room, of: participant, reason: told.rawValue, data: data, at: time)
         perform(action, on: room, at: time)
     }

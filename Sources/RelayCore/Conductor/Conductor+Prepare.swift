@@ -5,7 +5,8 @@ import RTPCore
 
 extension Conductor {
     func prepare(
-        in roomID: RoomID, state: PrepareState?, offer: [UInt8], joinOnAnswer: Bool, for principal: Principal
+        in roomID: RoomID, state: PrepareState?, offer: [UInt8], joinOnAnswer: Bool, earlyKeyFrame: Bool,
+        for principal: Principal
     ) throws(Problem) -> ControlReply {
         guard case .participant(let identity) = principal else {
             throw Problem(
@@ -15,6 +16,9 @@ extension Conductor {
         let ring = room.record.ring
         guard !joinOnAnswer || ring?.caller == identity.uid else {
             throw Problem(status: 400, code: "invalid-field", detail: "join=on-answer is for a ring's caller only")
+        }
+        guard !earlyKeyFrame || ring?.caller == identity.uid else {
+            throw Problem(status: 400, code: "invalid-field", detail: "earlyKeyFrame is for a ring's caller only")
         }
         guard ring == nil || state != nil else {
             throw Problem(
@@ -46,9 +50,12 @@ extension Conductor {
                 kind: specification.kind, media: specification.media, videoCodec: specification.videoCodec,
                 grants: identity.grants),
             endpoint: worker.endpoint, random: &random)
-        let participant = makeParticipant(
+        var participant = makeParticipant(
             identity, session: session, in: room, wantsJoin: wantsJoin && admission == .free,
             inheritsSeat: predecessor?.lifecycle.holdsSeat ?? false)
+        participant.transport.keepsKeyFrame = earlyKeyFrame
+        participant.media = inheritedMedia(of: identity, replacing: predecessor, in: room)
+        participant.transport.gates = participant.media.gates(in: room.record.callMedia.media)
         enter(participant, into: room, on: worker.id, replacing: predecessor)
         if ring?.caller == identity.uid {
             room.record.ring?.devicesJoiningOnAnswer.removeAll { $0 == identity.device }
@@ -168,5 +175,6 @@ extension Conductor {
         guard let index = room.record.index(of: participant.handle) else { return }
         setDeadline(now + room.record.specification.timeouts.connecting, ofParticipantAt: index, in: room)
         emit(.participantConnecting, in: room, of: participant, at: now)
+        tellInheritedMedia(ofParticipantAt: index, in: room)
     }
 }

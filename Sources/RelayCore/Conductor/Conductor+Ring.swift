@@ -231,9 +231,10 @@ extension ControlRequest {
     var room: RoomID? {
         switch self {
         case .createRoom, .listRooms, .logout: nil
-        case .room(let room), .deleteRoom(let room, _), .prepare(let room, _, _, _), .join(let room, _, _, _),
+        case .room(let room), .deleteRoom(let room, _), .prepare(let room, _, _, _, _), .join(let room, _, _, _),
             .leave(let room, _), .kick(let room, _), .trickle(let room, _, _, _), .ringing(let room),
-            .answer(let room), .end(let room, _, _, _), .pushed(let room, _, _):
+            .answer(let room), .end(let room, _, _, _), .pushed(let room, _, _), .changeMedia(let room, _, _),
+            .changeMediaByServer(let room, _, _), .video(let room, _, _):
             room
         }
     }

@@ -67,7 +67,7 @@ extension Conductor {
         if case .participant(let identity) = principal {
             uid = identity.uid
             device = identity.device
-            endsForAll = identity.grants.end && status == .ended
+            endsForAll = status == .ended && mayEndForAll(identity, in: room)
         }
         guard let uid else {
             throw Problem(status: 400, code: "invalid-field", detail: "the server names the uid that it speaks for")

@@ -51,6 +51,9 @@ extension Conductor {
         let mayBeOpen = room.record.participants.contains {
             $0.handle == handle && ($0.lifecycle.state == .joined || $0.transport.joinsWhenReady)
         }
+        // A gate that was decided while the worker was away, or lost with a decision that was never stored.
+        let gates = room.record.participants.first { $0.handle == handle }?.transport.gates ?? []
+        if snapshot.gates != gates { command(.gates(handle, gates), to: room.record.worker) }
         let since = min(max(snapshot.since, Instant(nanoseconds: 0)), now)
         switch snapshot.phase {
         case .connecting: break

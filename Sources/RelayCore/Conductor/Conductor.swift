@@ -127,8 +127,10 @@ public final class Conductor {
                 try look(at: room, for: principal)
             case .deleteRoom(let room, let reason):
                 try delete(room, reason: reason, for: principal)
-            case .prepare(let room, let state, let offer, let joinOnAnswer):
-                try prepare(in: room, state: state, offer: offer, joinOnAnswer: joinOnAnswer, for: principal)
+            case .prepare(let room, let state, let offer, let joinOnAnswer, let earlyKeyFrame):
+                try prepare(
+                    in: room, state: state, offer: offer, joinOnAnswer: joinOnAnswer, earlyKeyFrame: earlyKeyFrame,
+                    for: principal)
             case .join(let room, let participant, let endOthers, let takeover):
                 try join(participant, in: room, endOthers: endOthers, takeover: takeover, for: principal)
             case .leave(let room, let participant):
@@ -137,6 +139,12 @@ public final class Conductor {
                 try kick(participant, in: room, for: principal)
             case .trickle(let room, let participant, let ifMatch, let fragment):
                 try trickle(participant, in: room, ifMatch: ifMatch, fragment: fragment, for: principal)
+            case .changeMedia(let room, let participant, let change):
+                try changeMedia(of: participant, in: room, to: change, for: principal)
+            case .changeMediaByServer(let room, let participant, let change):
+                try changeMedia(of: participant, in: room, byServer: change, for: principal)
+            case .video(let room, let word, let uid):
+                try video(word, in: room, uid: uid, for: principal)
             case .ringing(let room):
                 try ringing(room, for: principal)
             case .answer(let room):

@@ -117,12 +117,21 @@ public enum ControlRequest: Hashable, Sendable {
     case deleteRoom(RoomID, reason: String?)
     /// `state` nil: the default for the room (joined, where there is no ring; 400 where there is one).
     /// `joinOnAnswer`: of a ring's caller only (others: 400); it joins in the turn that decides the claim.
-    case prepare(RoomID, state: PrepareState?, offer: [UInt8], joinOnAnswer: Bool = false)
+    /// `earlyKeyFrame`: of a ring's caller only (others: 400); its newest key frame goes first when media starts.
+    case prepare(
+        RoomID, state: PrepareState?, offer: [UInt8], joinOnAnswer: Bool = false, earlyKeyFrame: Bool = false)
     case join(RoomID, ParticipantID, endOthers: Bool, takeover: Bool)
     case leave(RoomID, ParticipantID)
     case kick(RoomID, ParticipantID)
     /// RFC 9725 §4.3.3: `ifMatch` is the header's value (`*` restarts), nil when absent (428).
     case trickle(RoomID, ParticipantID, ifMatch: String?, fragment: [UInt8])
+    /// Own mute and hold. Answered by `.participant`.
+    case changeMedia(RoomID, ParticipantID, MediaChange)
+    /// The server mutes, or changes rights. Answered by `.participant`.
+    case changeMediaByServer(RoomID, ParticipantID, ServerMediaChange)
+    /// From an audio call to a video call. `uid`: for whom the server speaks; ignored with a participant's token.
+    /// Answered by `.room`.
+    case video(RoomID, VideoWord, uid: String?)
     /// A callee's device rings. Answered by `.room`.
     case ringing(RoomID)
     /// A callee's user answered on this device. Answered by `.room`.
@@ -146,6 +155,8 @@ public enum ControlReply: Hashable, Sendable {
     case prepared(ParticipantID, answer: [UInt8], etag: String, isNew: Bool)
     /// 200: what is known of the room and the others.
     case joined(RoomView)
+    /// 200: the participant as it is now.
+    case participant(ParticipantView)
     /// 200: left, kicked or room deleted.
     case done
     /// 200: restarted; the fragment carries the new credentials, under a new ETag.
@@ -188,6 +199,8 @@ public struct ParticipantView: Hashable, Sendable {
     public var receives: [MediaKind]
     /// The offer lacked the room's video codec: an audio call.
     public var videoUnsupported: Bool
+    /// Mute and hold, whoever said so.
+    public var media: ParticipantMedia
     public var createdAtMs: Int64
     public var preparedAtMs: Int64?
     public var joinedAtMs: Int64?
@@ -203,6 +216,7 @@ public struct ParticipantView: Hashable, Sendable {
         sends = []
         receives = []
         videoUnsupported = false
+        media = ParticipantMedia()
         preparedAtMs = nil
         joinedAtMs = nil
         statistics = TransportStatistics()
@@ -220,6 +234,8 @@ public struct RoomView: Hashable, Sendable {
     /// When it became `ongoing`: the first joined participant, or the claim of a ring.
     public var startedAtMs: Int64?
     public var endedAtMs: Int64?
+    /// Whether the call is an audio or a video call now, and who waits for an answer to its wish for video.
+    public var callMedia: CallMedia
     /// Everybody who is in (not `left`), in the order they came.
     public var participants: [ParticipantView]
     /// Nil for a room without ring.
@@ -231,6 +247,7 @@ public struct RoomView: Hashable, Sendable {
         self.status = status
         self.createdAtMs = createdAtMs
         self.seq = seq
+        callMedia = CallMedia(specification.media)
         outcome = nil
         reason = nil
         startedAtMs = nil

@@ -28,6 +28,13 @@ public struct RoomRecord: Hashable, Sendable, Codable {
     public internal(set) var departed: [DepartedParticipant]
     /// Nil for a room without ring.
     public internal(set) var ring: Ring?
+    /// What the call is now, and the wish for video that waits.
+    public internal(set) var callMedia: CallMedia {
+        get { otherCallMedia ?? CallMedia(specification.media) }
+        set { otherCallMedia = newValue == CallMedia(specification.media) ? nil : newValue }
+    }
+    // Nil is what the room was made as, so that records from before this are read as well.
+    private var otherCallMedia: CallMedia?
     public internal(set) var emptyDeadline: Instant?
     public internal(set) var warningDeadline: Instant?
     public internal(set) var durationDeadline: Instant?
@@ -63,6 +70,7 @@ public struct RoomRecord: Hashable, Sendable, Codable {
         view.endedAtMs = endedAtMs
         view.participants = participants.map { $0.view }
         view.ring = ring?.view
+        view.callMedia = callMedia
         return view
     }
 
@@ -96,7 +104,16 @@ public struct ParticipantRecord: Hashable, Sendable, Codable {
     public internal(set) var deadline: Instant?
     public internal(set) var statistics: TransportStatistics
     public internal(set) var notes: LegNotes?
+    /// Mute, hold and rights.
+    var media: ParticipantMedia {
+        get { otherMedia ?? ParticipantMedia() }
+        set { otherMedia = newValue == ParticipantMedia() ? nil : newValue }
+    }
+    // Nil is what everybody starts with, so that records from before this are read as well.
+    var otherMedia: ParticipantMedia?
 
+    /// On hold by its own wish.
+    public var isHeld: Bool { media.isHeld }
     public var handle: ParticipantHandle { transport.participant }
     var etag: String { String(generation) }
 
@@ -111,6 +128,7 @@ public struct ParticipantRecord: Hashable, Sendable, Codable {
             transport.sections.contains { $0.kind == kind && $0.clientReceives }
         }
         view.videoUnsupported = videoUnsupported
+        view.media = media
         view.preparedAtMs = preparedAtMs
         view.joinedAtMs = joinedAtMs
         view.statistics = statistics

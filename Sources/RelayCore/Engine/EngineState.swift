@@ -7,6 +7,8 @@ import RTPCore
 struct Transport {
     var handle = ParticipantHandle(0)
     var flags: TransportFlags = []
+    /// What keeps its media from passing once it is joined.
+    var gates: MediaGates = []
     var sourceCount: UInt8 = 0
     var pathCount: UInt8 = 0
     /// Index of the selected path (0 ..< pathCount); -1 before the first check.
@@ -139,6 +141,23 @@ struct Track {
     /// When its last packet came, and the longest time between two since the gate opened; `distantFuture` before the first.
     var lastArrival: Instant
     var longestGap: Interval
+    /// Slots that got the early key frame and wait for the next one.
+    var awaitingCount: Int32 = 0
+    /// Where the newest key frame waits for somebody to get it; only while nobody does.
+    var keptKeyFrame: KeyFrameKeeper?
+
+    /// Somebody gets it: repairs and key frames are worth asking for.
+    @inline(__always) var isWatched: Bool { firstSubscription >= 0 || awaitingCount > 0 }
+}
+
+/// Whether a slot's track passes into it.
+enum SlotFlow: UInt8 {
+    /// The slot is free, or a gate of its sender or its receiver is shut.
+    case stopped
+    /// The early key frame has passed; the track goes on with its next key frame.
+    case untilKeyFrame
+    /// It is in its track's chain: every packet passes.
+    case passing
 }
 
 /// One track forwarded into one slot of one receiver. The slot keeps its SSRC and goes on counting whatever is forwarded.
@@ -146,8 +165,10 @@ struct Subscription {
     var receiver: Int32
     var section: Int32
     var kind: MediaKind
+    var flow: SlotFlow
     /// -1: the slot is free.
     var track: Int32
+    /// The next slot that the track passes into; stopped ones are not in the chain.
     var nextOfTrack: Int32
     var nextOfReceiver: Int32
     /// The source that `sequence` and `timestamp` are aligned to; -1 before the first packet.

@@ -68,7 +68,8 @@ extension MediaEngine {
     private func appendSenderReport(
         _ subscription: UnsafeMutablePointer<Subscription>, to out: inout OutputSpan<UInt8>, now: Instant
     ) {
-        guard subscription.pointee.source >= 0, subscription.pointee.packetsSent > 0,
+        guard subscription.pointee.flow == .passing, subscription.pointee.source >= 0,
+            subscription.pointee.packetsSent > 0,
             now - subscription.pointee.lastSent < .seconds(2)
         else { return }
         let source = sources[Int(subscription.pointee.source)]
@@ -128,10 +129,14 @@ extension MediaEngine {
         var at = transport.pointee.firstTrack
         while at >= 0 {
             let track = tracks[at]
-            if track.pointee.firstSubscription < 0 {
-                // Nobody watches: nothing is worth asking for.
-                track.pointee.keyFrames.cancel()
+            if !track.pointee.isWatched {
+                // Nobody watches: nothing is worth asking for, unless a key frame is to be kept.
                 track.pointee.loss?.reset()
+                if let keeper = track.pointee.keptKeyFrame {
+                    next = min(next, askForKeyFrameToKeep(keeper, track, now: now))
+                } else {
+                    track.pointee.keyFrames.cancel()
+                }
             } else {
                 sendNACK(index, track, now: now)
                 if track.pointee.keyFrames.shouldSend(now: now) { sendKeyFrameRequest(index, track) }
@@ -164,7 +169,7 @@ extension MediaEngine {
         if gaveUp > 0 { track.pointee.keyFrames.request(now: now, urgent: false) }
     }
 
-    private func sendKeyFrameRequest(_ index: Int32, _ track: UnsafeMutablePointer<Track>) {
+    func sendKeyFrameRequest(_ index: Int32, _ track: UnsafeMutablePointer<Track>) {
         let section = section(of: index, track.pointee.section)
         let media =
             track.pointee.currentSource >= 0

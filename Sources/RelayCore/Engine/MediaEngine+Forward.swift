@@ -83,12 +83,9 @@ extension MediaEngine {
                 trackIndex, payload: payload, payloadByteCount: payloadByteCount, index: index, now: now)
         }
         guard track.pointee.firstSubscription >= 0 else {
-            if !transports[Int(track.pointee.transport)].flags.contains(.joined) {
-                counters.drop(.rtpGateClosed)
-            } else {
-                announceMedia(trackIndex, now: now)
-            }
-            return
+            return holdBack(
+                bytes, header: header, payload: payload, payloadByteCount: payloadByteCount, index: index,
+                track: trackIndex, now: now)
         }
         announceMedia(trackIndex, now: now)
         guard payloadByteCount > 0 || track.pointee.kind == .audio else {
@@ -107,19 +104,26 @@ extension MediaEngine {
             {
                 align(subscription, to: sourceIndex, index: index, timestamp: header.timestamp, now: now)
             }
-            if let sequence = subscription.pointee.sequence.map(index) {
-                write(
-                    subscription, payloadType: subscription.pointee.payloadType, ssrc: subscription.pointee.ssrc,
-                    sequence: sequence, header: header, packet: bytes, originalSequence: -1, payload: payload,
-                    payloadByteCount: payloadByteCount)
-                subscription.pointee.packetsSent &+= 1
-                subscription.pointee.octetsSent &+= UInt32(truncatingIfNeeded: payloadByteCount)
-                subscription.pointee.lastSent = now
-            } else {
-                counters.drop(.rtpTooOld)
-            }
+            pass(
+                subscription, header: header, packet: bytes, payload: payload, payloadByteCount: payloadByteCount,
+                index: index, now: now)
             slot = subscription.pointee.nextOfTrack
         }
+    }
+
+    /// One packet into a slot that is aligned to its source.
+    @inline(__always) func pass(
+        _ subscription: UnsafeMutablePointer<Subscription>, header: RTPHeader, packet: UnsafeMutablePointer<UInt8>,
+        payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int, index: UInt64, now: Instant
+    ) {
+        guard let sequence = subscription.pointee.sequence.map(index) else { return counters.drop(.rtpTooOld) }
+        write(
+            subscription, payloadType: subscription.pointee.payloadType, ssrc: subscription.pointee.ssrc,
+            sequence: sequence, header: header, packet: packet, originalSequence: -1, payload: payload,
+            payloadByteCount: payloadByteCount)
+        subscription.pointee.packetsSent &+= 1
+        subscription.pointee.octetsSent &+= UInt32(truncatingIfNeeded: payloadByteCount)
+        subscription.pointee.lastSent = now
     }
 
     /// Writes one packet for one receiver straight into its send slot and seals it there.
@@ -271,6 +275,7 @@ extension MediaEngine {
         {
             track.pointee.keyFrames.keyFrameArrived(now: now)
             track.pointee.loss?.keyFrameStarts(at: index)
+            if track.pointee.awaitingCount > 0 { passToWaitingSlots(trackIndex) }
         }
         guard track.pointee.repairsLoss else { return }
         if case .needsKeyFrame? = track.pointee.loss?.received(index, now: now) {
@@ -293,7 +298,7 @@ extension MediaEngine {
         }
     }
 
-    @inline(__always) private func announceMedia(_ trackIndex: Int32, now: Instant) {
+    @inline(__always) func announceMedia(_ trackIndex: Int32, now: Instant) {
         let track = tracks[trackIndex]
         guard !track.pointee.isAnnounced else { return }
         track.pointee.isAnnounced = true
@@ -312,7 +317,7 @@ extension MediaEngine {
     }
 
     /// Aligns a slot's outgoing numbers to a source that it has not forwarded before: they go on, never back (C03, R05).
-    private func align(
+    func align(
         _ subscription: UnsafeMutablePointer<Subscription>, to source: Int32, index: UInt64, timestamp: UInt32,
         now: Instant
     ) {

@@ -17,6 +17,7 @@ extension MediaEngine {
         var transport = Transport()
         transport.handle = configuration.participant
         transport.flags = configuration.joinsWhenReady ? [.live, .joinWanted] : .live
+        transport.gates = configuration.gates
         transport.lastAuthenticated = now
         transport.phaseSince = now
         transport.room = enter(configuration, transport: index)
@@ -29,6 +30,7 @@ extension MediaEngine {
         for position in configuration.sections.indices {
             addSection(configuration.sections[position], at: Int32(position), to: index)
         }
+        if configuration.keepsKeyFrame { keepKeyFrames(of: index) }
         handshakeRequests.append(
             .begin(configuration.participant, fingerprints: configuration.fingerprints))
     }
@@ -108,7 +110,8 @@ extension MediaEngine {
         var mid = SIMD16<UInt8>(repeating: 0)
         for (at, byte) in section.mid.utf8.prefix(16).enumerated() { mid[at] = byte }
         let subscription = Subscription(
-            receiver: index, section: position, kind: section.kind, track: -1, nextOfTrack: -1,
+            receiver: index, section: position, kind: section.kind, flow: .stopped, track: -1,
+            nextOfTrack: -1,
             nextOfReceiver: transport.pointee.firstSubscription, source: -1, sequence: SequenceMap(),
             timestamp: TimestampMap(), ssrc: section.sendSSRC, rtxSSRC: section.sendRTXSSRC,
             payloadType: section.payloadType, rtxPayloadType: section.rtxPayloadType ?? 0,
@@ -141,8 +144,8 @@ extension MediaEngine {
         reschedule(index, now: now)
     }
 
-    /// Forwards every joined member's tracks into every other joined member's free slots of the kind, in the order in which
-    /// the members came.
+    /// Gives every joined member's tracks to every other joined member's free slots of the kind, in the order in which
+    /// the members came. Whether a track then passes is for the gates to say: who is muted or held keeps its slots.
     func fillSlots(ofRoom roomIndex: Int32, now: Instant) {
         guard let members = rooms[Int(roomIndex)]?.members else { return }
         for receiver in members where transports[Int(receiver)].flags.contains(.joined) {
@@ -155,6 +158,7 @@ extension MediaEngine {
                 }
             }
         }
+        releaseKeptKeyFrames(ofRoom: roomIndex)
     }
 
     /// Puts `track` on a free slot of `receiver`, unless it has one already or none is free.
@@ -180,53 +184,6 @@ extension MediaEngine {
     func section(of transport: Int32, _ position: Int32) -> MediaSection {
         guard let details = details[Int(transport)] else { preconditionFailure("a transport without details") }
         return details.configuration.sections[Int(position)]
-    }
-
-    private func link(_ trackIndex: Int32, to slot: Int32, now: Instant) {
-        let track = tracks[trackIndex]
-        let subscription = subscriptions[slot]
-        precondition(subscription.pointee.track < 0, "a slot with two tracks")
-        subscription.pointee.track = trackIndex
-        subscription.pointee.source = -1
-        subscription.pointee.nextOfTrack = track.pointee.firstSubscription
-        track.pointee.firstSubscription = slot
-        let sending = section(of: track.pointee.transport, track.pointee.section).extensions
-        let slotSection = section(of: subscription.pointee.receiver, subscription.pointee.section)
-        let receiving = slotSection.extensions
-        var passed = SIMD16<UInt8>(repeating: 0)
-        for kind in HeaderExtensionKind.allCases where kind.passesThrough {
-            let id = sending[kind]
-            if (1...15).contains(id) { passed[Int(id)] = receiving[kind] }
-        }
-        subscription.pointee.passedIDs = passed
-        guard track.pointee.kind == .video else { return }
-        if track.pointee.history == nil, slotSection.feedback.contains(.nack) {
-            track.pointee.history = .create()
-        }
-        if track.pointee.asksKeyFrames {
-            track.pointee.keyFrames.request(now: now, urgent: true)
-            wake(track.pointee.transport, forRepairAt: now)
-        }
-    }
-
-    private func unlink(_ slot: Int32) {
-        let subscription = subscriptions[slot]
-        let trackIndex = subscription.pointee.track
-        guard trackIndex >= 0 else { return }
-        let track = tracks[trackIndex]
-        var at = track.pointee.firstSubscription
-        if at == slot {
-            track.pointee.firstSubscription = subscription.pointee.nextOfTrack
-        } else {
-            while subscriptions[at].pointee.nextOfTrack != slot { at = subscriptions[at].pointee.nextOfTrack }
-            subscriptions[at].pointee.nextOfTrack = subscription.pointee.nextOfTrack
-        }
-        subscription.pointee.track = -1
-        subscription.pointee.nextOfTrack = -1
-        if track.pointee.firstSubscription < 0, let history = track.pointee.history {
-            history.destroy()
-            track.pointee.history = nil
-        }
     }
 
     // MARK: Going
@@ -284,10 +241,11 @@ extension MediaEngine {
             subscriptions.remove(slot)
             slot = next
         }
+        transport.pointee.firstSubscription = -1
         var track = transport.pointee.firstTrack
         while track >= 0 {
             let next = tracks[track].pointee.nextOfTransport
-            while tracks[track].pointee.firstSubscription >= 0 { unlink(tracks[track].pointee.firstSubscription) }
+            unlinkAll(track, inRoom: transport.pointee.room)
             tracks[track].pointee.loss?.destroy()
             tracks[track].pointee.history?.destroy()
             tracks.remove(track)

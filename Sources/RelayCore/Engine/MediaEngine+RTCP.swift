@@ -95,7 +95,7 @@ extension MediaEngine {
         guard let subscription = subscription(ofSSRC: ssrc, receiver: index) else {
             return counters.drop(.rtcpForeignSSRC)
         }
-        guard subscription.pointee.track >= 0 else { return }
+        guard subscription.pointee.flow != .stopped else { return }
         let track = tracks[subscription.pointee.track]
         guard track.pointee.asksKeyFrames else { return }
         track.pointee.keyFrames.request(now: now, urgent: false)
@@ -108,7 +108,7 @@ extension MediaEngine {
     private func receiveNACK(_ item: RTCPItem, _ packet: Span<UInt8>, from index: Int32, now: Instant) {
         guard let media = item.mediaSSRC(in: packet), let subscription = subscription(ofSSRC: media, receiver: index)
         else { return counters.drop(.rtcpForeignSSRC) }
-        guard subscription.pointee.track >= 0, let stored = tracks[subscription.pointee.track].pointee.history
+        guard subscription.pointee.flow != .stopped, let stored = tracks[subscription.pointee.track].pointee.history
         else { return counters.drop(.nackUnknownPacket) }
         var lost = NACKCursor(item)
         while let number = lost.next(in: packet) {

@@ -119,7 +119,7 @@ extension MediaEngine {
             timers.setIfEarlier(track.pointee.transport, to: transport.pointee.nextReport)
         }
         if isChange { track.pointee.loss?.reset() }
-        guard track.pointee.asksKeyFrames, track.pointee.firstSubscription >= 0 else { return }
+        guard track.pointee.asksKeyFrames, track.pointee.isWatched else { return }
         // Asked before the source was known, or to be asked anew: the request needs the SSRC.
         track.pointee.keyFrames.request(now: now, urgent: true)
         wake(track.pointee.transport, forRepairAt: now)

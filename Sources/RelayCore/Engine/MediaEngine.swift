@@ -5,6 +5,8 @@ public struct EngineConfiguration: Sendable {
     public var maxTransports = 8_192
     /// Memory for packets that may be asked for again, shared by all tracks.
     public var historyByteCount = 32 << 20
+    /// Memory for key frames that callers asked to be kept while nobody gets their video.
+    public var keptKeyFrameByteCount = 32 << 20
     /// Slots of the transmit batch; room for the widest fan-out of one packet is kept free.
     public var transmitCapacity = 512
     public init() {}
@@ -23,6 +25,7 @@ public final class MediaEngine {
     let flows: FlowTable
     let timers: TimerWheel
     let history: PacketHistory
+    let keptBytes: KeptBytes
     // Slabs, reached by transport index times the per-transport bound, or by index from a free list.
     let transports: UnsafeMutablePointer<Transport>
     let paths: UnsafeMutablePointer<Path>
@@ -65,6 +68,7 @@ public final class MediaEngine {
         flows = FlowTable(minimumCapacity: 256)
         timers = TimerWheel(capacity: capacity, now: now)
         history = PacketHistory(byteCount: configuration.historyByteCount)
+        keptBytes = KeptBytes(limit: configuration.keptKeyFrameByteCount)
         transports = .allocate(capacity: capacity)
         paths = .allocate(capacity: capacity * Limits.pathsPerTransport)
         sources = .allocate(capacity: capacity * Limits.sourcesPerTransport)
@@ -93,6 +97,9 @@ public final class MediaEngine {
 
     /// Send `transmit` before the next `receive`: one more packet might not find room for all of its receivers.
     public var needsFlush: Bool { transmit.room < widestRoom + 4 }
+
+    /// Send `transmit` before the next command or handshake result: a gate that opens may send a whole key frame.
+    public var needsFlushBeforeGates: Bool { transmit.room < KeyFrameKeeper.packetCount + widestRoom + 4 }
 
     /// When `advance` is wanted next.
     public var deadline: Instant { timers.deadline }
@@ -130,6 +137,9 @@ public final class MediaEngine {
         case .restartICE(let handle, let local, let remote):
             guard let index = transportByHandle[handle] else { return }
             restartICE(index, local: local, remote: remote, now: now)
+        case .gates(let handle, let gates):
+            guard let index = transportByHandle[handle] else { return }
+            setGates(gates, of: index, now: now)
         case .adopted: isAlone = false
         case .shutDown:
             removeAll(now: now)
@@ -171,7 +181,8 @@ public final class MediaEngine {
                 ? .joined : transport.flags.contains(.hasKeys) ? .prepared : .connecting
             return TransportSnapshot(
                 participant: transport.handle, room: details.configuration.room, phase: phase,
-                isInterrupted: transport.flags.contains(.interrupted), since: transport.phaseSince)
+                isInterrupted: transport.flags.contains(.interrupted), since: transport.phaseSince,
+                gates: transport.gates)
         }
     }
 

@@ -2,7 +2,7 @@ import RTPCore
 
 // Bytes of `WorkerCommand`: a number, then the fields in the order of the type.
 
-private enum CommandNumber: UInt8 { case create = 1, join, remove, restartICE, adopted, shutDown }
+private enum CommandNumber: UInt8 { case create = 1, join, remove, restartICE, adopted, shutDown, gates }
 
 extension LinkWriter {
     mutating func append(_ command: WorkerCommand) {
@@ -21,6 +21,10 @@ extension LinkWriter {
             append(participant.value)
             append(local)
             append(remote)
+        case .gates(let participant, let gates):
+            append(CommandNumber.gates.rawValue)
+            append(participant.value)
+            append(gates.rawValue)
         case .adopted: append(CommandNumber.adopted.rawValue)
         case .shutDown: append(CommandNumber.shutDown.rawValue)
         }
@@ -43,6 +47,8 @@ extension LinkWriter {
             writer.append(fingerprint.bytes)
         }
         append(list: configuration.sections) { writer, section in writer.append(section) }
+        append(configuration.gates.rawValue)
+        append(configuration.keepsKeyFrame)
     }
 
     private mutating func append(_ section: MediaSection) {
@@ -74,6 +80,9 @@ extension LinkReader {
             let participant = try participant()
             let local = try credentials()
             return .restartICE(participant, local: local, remote: try credentials())
+        case .gates:
+            let participant = try participant()
+            return .gates(participant, try gates())
         case .adopted: return .adopted
         case .shutDown: return .shutDown
         }
@@ -96,14 +105,23 @@ extension LinkReader {
         return ICECredentials(ufrag: ufrag, password: try string("password"))
     }
 
+    mutating func gates() throws(LinkRefusal) -> MediaGates {
+        let gates = MediaGates(rawValue: try integer())
+        guard gates.isSubset(of: .all) else { throw .badValue("gates") }
+        return gates
+    }
+
     private mutating func configuration() throws(LinkRefusal) -> TransportConfiguration {
-        TransportConfiguration(
+        var configuration = TransportConfiguration(
             participant: try participant(), room: try room(), isPeerRoom: try bool("peer room"),
             joinsWhenReady: try bool("joins when ready"), localICE: try credentials(),
             remoteICE: try credentials(), fingerprints: try fingerprints(),
             sections: try list(elementByteCount: 40, limit: Limits.sectionsPerTransport, "sections") {
                 (reader) throws(LinkRefusal) in try reader.section()
             })
+        configuration.gates = try gates()
+        configuration.keepsKeyFrame = try bool("keeps key frame")
+        return configuration
     }
 
     private mutating func fingerprints() throws(LinkRefusal) -> [CertificateFingerprint] {

@@ -57,6 +57,7 @@ extension LinkWriter {
             writer.append(transport.phase.rawValue)
             writer.append(transport.isInterrupted)
             writer.append(transport.since.nanoseconds)
+            writer.append(transport.gates.rawValue)
         }
         append(list: hello.news) { $0.append($1) }
     }
@@ -120,7 +121,7 @@ extension LinkReader {
         }
         let fingerprint = try byteString()
         guard fingerprint.count == 32 else { throw .badValue("fingerprint") }
-        let transports = try list(elementByteCount: 26, limit: 1 << 20, "transports") {
+        let transports = try list(elementByteCount: 27, limit: 1 << 20, "transports") {
             (reader) throws(LinkRefusal) in try reader.snapshot()
         }
         let news = try list(elementByteCount: 17, limit: 1 << 20, "news") {
@@ -136,7 +137,7 @@ extension LinkReader {
     private mutating func snapshot() throws(LinkRefusal) -> TransportSnapshot {
         TransportSnapshot(
             participant: try participant(), room: try room(), phase: try choice("phase"),
-            isInterrupted: try bool("interrupted"), since: try instant())
+            isInterrupted: try bool("interrupted"), since: try instant(), gates: try gates())
     }
 
     mutating func counters() throws(LinkRefusal) -> [WorkerCounter] {

@@ -31,8 +31,11 @@ struct SectionPlan {
         var refusedAudio: Int?
         for (index, media) in offer.media.enumerated() where media.isActiveRTP {
             guard let kind = media.mediaKind else { continue }
-            if kind == .video && policy.media == .audio { continue }
             offeredVideo = offeredVideo || kind == .video
+            if kind == .video && policy.media == .audio {
+                acceptForLater(media, index)
+                continue
+            }
             guard let choice = try choose(kind == .audio ? .opus : policy.videoCodec, media, index) else {
                 if kind == .audio { refusedAudio = refusedAudio ?? index }
                 continue
@@ -41,6 +44,16 @@ struct SectionPlan {
         }
         guard sections.contains(where: { $0.kind == .audio }) else { throw noAudio(refusedAudio) }
         videoUnsupported = offeredVideo && !sections.contains { $0.kind == .video }
+    }
+
+    /// Video of an audio room, which may become a video call. One that cannot be served is refused by itself: the call is
+    /// about audio.
+    private mutating func acceptForLater(_ media: SessionDescription.Media, _ index: Int) {
+        var plan = self
+        guard let choice = try? plan.choose(policy.videoCodec, media, index),
+            (try? plan.accept(media, index, .video, choice)) != nil
+        else { return }
+        self = plan
     }
 
     private func noAudio(_ refused: Int?) -> Problem {

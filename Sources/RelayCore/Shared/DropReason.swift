@@ -12,6 +12,10 @@ public enum DropReason: Int, CaseIterable, Sendable {
     case rtpUnknownAddress, rtpBeforeKeys, rtpMalformed, rtpUnknownPayloadType, rtpUnknownSourceRateLimited
     case rtpSourceLimit, rtpReplayed, rtpAuthentication, rtpGateClosed, rtpPaddingOnly, rtpSuperseded
     case rtpTooOld, rtpTooLarge, rtxWithoutOriginal, rtxDuplicate, rtpRateLimited
+    // What a joined participant's gates keep.
+    case rtpMuted, rtpMutedByServer, rtpHeld, rtpVideoClosed
+    /// A slot got the early key frame and goes on with the next one.
+    case rtpBeforeKeyFrame
     // RTCP.
     case rtcpUnknownAddress, rtcpBeforeKeys, rtcpTooShort, rtcpAuthentication, rtcpReplayed, rtcpMalformed
     case rtcpForeignSSRC, nackUnknownPacket, nackBudget

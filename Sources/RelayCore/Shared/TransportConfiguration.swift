@@ -103,6 +103,19 @@ public struct TransportConfiguration: Hashable, Sendable, Codable {
     /// of sha-256 first).
     public var fingerprints: [CertificateFingerprint]
     public var sections: [MediaSection]
+    /// What keeps its media from passing, joined or not.
+    public var gates: MediaGates {
+        get { otherGates ?? [] }
+        set { otherGates = newValue.isEmpty ? nil : newValue }
+    }
+    /// While nobody gets its video, its newest key frame is kept, and sent first to the one who then gets it.
+    public var keepsKeyFrame: Bool {
+        get { otherKeepsKeyFrame ?? false }
+        set { otherKeepsKeyFrame = newValue ? true : nil }
+    }
+    // Nil is the default, so that records from before these are read as well.
+    private var otherGates: MediaGates?
+    private var otherKeepsKeyFrame: Bool?
 
     public init(
         participant: ParticipantHandle, room: RoomHandle, isPeerRoom: Bool, joinsWhenReady: Bool,

@@ -14,6 +14,8 @@ public enum WorkerCommand: Hashable, Sendable {
     case remove(ParticipantHandle)
     /// New ICE generation (RFC 8445 §9, RFC 9725): DTLS, SRTP and the gate stay.
     case restartICE(ParticipantHandle, local: ICECredentials, remote: ICECredentials)
+    /// What keeps the participant's media from passing, as a whole: it replaces what was said before.
+    case gates(ParticipantHandle, MediaGates)
     /// Everything known up to the hello's snapshot has been taken over: kept news may be dropped.
     case adopted
     /// Send close_notify to everybody and exit.
@@ -65,14 +67,17 @@ public struct TransportSnapshot: Hashable, Sendable, Codable {
     public var isInterrupted: Bool
     /// When the phase was reached.
     public var since: Instant
+    public var gates: MediaGates
     public init(
-        participant: ParticipantHandle, room: RoomHandle, phase: TransportPhase, isInterrupted: Bool, since: Instant
+        participant: ParticipantHandle, room: RoomHandle, phase: TransportPhase, isInterrupted: Bool, since: Instant,
+        gates: MediaGates = []
     ) {
         self.participant = participant
         self.room = room
         self.phase = phase
         self.isInterrupted = isInterrupted
         self.since = since
+        self.gates = gates
     }
 }
 

@@ -90,17 +90,19 @@ public final class CallScene {
     @discardableResult
     public func prepare(
         _ client: SimulatedClient, in room: RoomHandle, kind: RoomKind = .peer, joins: Bool = false,
-        media: RoomMedia = .video, grants: Grants = .standard
+        media: RoomMedia = .video, grants: Grants = .standard, gates: MediaGates = [], keepsKeyFrame: Bool = false
     ) throws -> Participant {
         let policy = NegotiationPolicy(
             kind: kind, media: media, videoCodec: client.options.videoCodec, grants: grants)
         let session = try Negotiator.negotiate(
             offer: client.offer(), policy: policy, endpoint: endpoint, random: &random)
         let handle = ParticipantHandle(random.next() | 1)
-        let configuration = TransportConfiguration(
+        var configuration = TransportConfiguration(
             participant: handle, room: room, isPeerRoom: kind == .peer, joinsWhenReady: joins,
             localICE: session.localICE, remoteICE: session.remoteICE, fingerprints: session.fingerprints,
             sections: session.sections)
+        configuration.gates = media == .audio ? gates.union(.videoClosed) : gates
+        configuration.keepsKeyFrame = keepsKeyFrame
         let participant = Participant(client, handle, room, session)
         participant.hasJoined = joins
         participants.append(participant)
@@ -123,6 +125,11 @@ public final class CallScene {
     public func join(_ participant: Participant) {
         participant.hasJoined = true
         command(.join(participant.handle))
+    }
+
+    /// Shuts and opens what the conductor would say.
+    public func setGates(_ gates: MediaGates, of participant: Participant) {
+        command(.gates(participant.handle, gates))
     }
 
     /// The relay ends one side.

@@ -40,6 +40,8 @@ public final class CallSimulation {
     /// Whose transport the engine must have.
     private var live: Set<ParticipantHandle> = []
     private var phases: [ParticipantHandle: NewsPhase] = [:]
+    /// Who is on hold.
+    private var held: [ParticipantHandle: Bool] = [:]
 
     private struct NewsPhase {
         var isPrepared = false
@@ -60,6 +62,7 @@ public final class CallSimulation {
     /// Runs the whole thing: the time of the options, then calm, then everybody leaves.
     public func run() throws {
         scene.invariant = { [unowned self] _ in checkStep() }
+        scene.onTransmit = { [unowned self] bytes, peer in checkHold(bytes, peer) }
         let end = scene.now + options.duration
         while scene.now < end {
             scene.run(for: .nanoseconds(Int64.random(in: 0...2 * options.pace.nanoseconds, using: &random)))
@@ -69,6 +72,7 @@ public final class CallSimulation {
         checkStreams()
         leaveAll()
         scene.invariant = nil
+        scene.onTransmit = nil
     }
 
     // MARK: - What people do
@@ -93,6 +97,7 @@ public final class CallSimulation {
         case 87..<91: if let someone { note("wish") { scene.act(someone.client) { $0.requestKeyFrame() } } }
         case 91..<95: if let someone { note("mute") { mute(someone) } }
         case 95..<97: if let someone { changeSSRC(someone) }
+        case 97..<99: if let someone { changeGates(of: someone) }
         default: note("junk") { injectJunk() }
         }
     }
@@ -155,6 +160,13 @@ public final class CallSimulation {
         note("ssrc") { participant.client.changeSSRC(kind, to: ssrc) }
     }
 
+    /// Mutes, holds, or lets everything pass again.
+    private func changeGates(of participant: CallScene.Participant) {
+        let gates = MediaGates(rawValue: Bool.random(using: &random) ? UInt8.random(in: 0...127, using: &random) : 0)
+        held[participant.handle] = gates.contains(.held) ? true : nil
+        note("gates") { scene.setGates(gates, of: participant) }
+    }
+
     /// Random bytes that look like one of the protocols, from a stranger or in somebody's name.
     private func injectJunk() {
         let firsts: [UInt8] = [0, 1, 22, 20, 21, 0x80, 0x90, 0xB0]
@@ -197,6 +209,15 @@ public final class CallSimulation {
         expect(
             scene.engine.transportCount == live.count,
             "\(scene.engine.transportCount) transports for \(live.count) participants")
+    }
+
+    /// No media goes to whoever is on hold.
+    private func checkHold(_ bytes: [UInt8], _ peer: PeerAddress) {
+        guard !held.isEmpty, bytes.count > 1,
+            DatagramKind.classify(firstByte: bytes[0], secondByte: bytes[1], count: bytes.count) == .rtp
+        else { return }
+        let receiver = everybody.last { $0.client.address == peer && live.contains($0.handle) }
+        if let receiver, held[receiver.handle] == true { violate("media was sent to somebody on hold") }
     }
 
     /// One participant's news have an order: prepared, joined, then interrupted and recovered in turn, ended last and once.
@@ -276,12 +297,15 @@ public final class CallSimulation {
             scene.network.setQuality(nil, from: CallScene.relayAddress, to: participant.client.address)
             participant.client.mute(.audio, false)
             participant.client.mute(.video, false)
+            held[participant.handle] = nil
+            scene.setGates([], of: participant)
         }
         // Whoever vanished would keep its slots until it counts as lost.
         for participant in everybody where participant.client.phase == .closed && live.contains(participant.handle) {
             remove(participant)
         }
-        scene.run(for: .seconds(4))
+        // Whoever moved twice within a second is followed at its client's next check, which comes each 5 s.
+        scene.run(for: .seconds(7))
         for room in rooms.indices {
             let people = everybody.filter {
                 $0.room == rooms[room] && !$0.hasLeft && $0.client.isConnected && phases[$0.handle]?.isJoined == true
@@ -301,7 +325,10 @@ public final class CallSimulation {
                         $0.stamp?.sender == sender.client.tag && scene.now - $0.arrivedAt < .seconds(1)
                     }
             }
-            expect(recent, "no \(kind) from somebody joined in the same room")
+            expect(
+                recent,
+                "no \(kind) to \(receiver.handle.value) from \(sender.handle.value), joined in the same room: "
+                    + "\(scene.engine.snapshot().filter { $0.room == receiver.room })")
         }
     }
 

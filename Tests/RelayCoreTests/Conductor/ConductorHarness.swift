@@ -14,6 +14,9 @@ final class ConductorHarness {
     private(set) var lastTurn = ConductorTurn()
     /// What the straw workers hold, by the commands that reached them.
     var held: [WorkerID: Set<ParticipantHandle>] = [:]
+    /// What they let not pass.
+    private(set) var gates: [ParticipantHandle: MediaGates] = [:]
+    private var isDetached: Set<WorkerID> = []
     /// What a journal would have: the newest record of every room, and the idempotency keys.
     private(set) var journal: [RoomID: RoomRecord] = [:]
     private(set) var keys: [IdempotencyRecord] = []
@@ -47,6 +50,7 @@ final class ConductorHarness {
     /// The process dies and another one goes on from the journal.
     func restart(isSameBoot: Bool = true, knownEnded: @escaping (RoomID) -> RoomOutcome? = { _ in nil }) {
         restartCount += 1
+        isDetached.formUnion(held.keys)
         conductor = Conductor(
             configuration: configuration, random: .seeded(seed + 1_000 * restartCount),
             restoring: Array(journal.values),
@@ -64,6 +68,7 @@ final class ConductorHarness {
         lastTurn = turn
         for event in turn.events { record(event) }
         for (worker, command) in turn.commands { carryOut(command, by: worker) }
+        if case .workerDetached(let worker) = input { isDetached.insert(worker) }
         for room in turn.forgottenRooms {
             #expect(conductor.record(of: room) == nil)
             forgotten[room] = journal.removeValue(forKey: room)?.outcome
@@ -75,6 +80,7 @@ final class ConductorHarness {
             }
             journal[room] = record
         }
+        for room in turn.changedRooms { expectGates(of: room) }
         keys += turn.idempotency
         calls += turn.calls
         let broken = conductor.checkInvariants()
@@ -97,10 +103,23 @@ final class ConductorHarness {
 
     private func carryOut(_ command: WorkerCommand, by worker: WorkerID) {
         switch command {
-        case .create(let transport): held[worker, default: []].insert(transport.participant)
+        case .create(let transport):
+            held[worker, default: []].insert(transport.participant)
+            gates[transport.participant] = transport.gates
         case .remove(let handle): held[worker]?.remove(handle)
+        case .gates(let handle, let shut): gates[handle] = shut
         case .join, .restartICE, .adopted: break
         case .shutDown: held[worker] = nil
+        }
+    }
+
+    /// A worker that is there lets pass what the room's record says.
+    private func expectGates(of room: RoomID) {
+        guard let record = conductor.record(of: room), let worker = record.worker, !isDetached.contains(worker) else {
+            return
+        }
+        for participant in record.participants where held[worker]?.contains(participant.handle) == true {
+            #expect(gates[participant.handle] == participant.transport.gates, "gates of \(participant.uid) in \(room)")
         }
     }
 
@@ -222,6 +241,8 @@ final class ConductorHarness {
     ) -> ConductorTurn {
         for other in held.keys where other.index == worker.index { held[other] = nil }
         held[worker] = Set(transports.map(\.participant))
+        isDetached.remove(worker)
+        for transport in transports { gates[transport.participant] = transport.gates }
         return decide(
             .workerConnected(
                 WorkerHello(
@@ -234,11 +255,13 @@ final class ConductorHarness {
     }
 
     func snapshot(
-        _ participant: HarnessParticipant, in room: RoomID, _ phase: TransportPhase, isInterrupted: Bool = false
+        _ participant: HarnessParticipant, in room: RoomID, _ phase: TransportPhase, isInterrupted: Bool = false,
+        gates: MediaGates? = nil
     ) -> TransportSnapshot {
         let handle = conductor.record(of: room)?.handle ?? journal[room]?.handle ?? RoomHandle(1)
         return TransportSnapshot(
-            participant: participant.handle, room: handle, phase: phase, isInterrupted: isInterrupted, since: now)
+            participant: participant.handle, room: handle, phase: phase, isInterrupted: isInterrupted, since: now,
+            gates: gates ?? self.gates[participant.handle] ?? [])
     }
 
     // MARK: Looking

@@ -36,7 +36,7 @@ struct NegotiationCaseTests {
     func bundleOnlyTagRefused() throws {
         let offer = Offer.base.group("1 0").replacing(0, "m=", with: "m=audio 0 UDP/TLS/RTP/SAVPF 111")
             .removing(0, "a=ice-", "a=fingerprint", "a=setup").adding(0, "a=bundle-only").keeping(1, 0)
-        let negotiated = try Negotiated(offer, .room(media: .audio))
+        let negotiated = try Negotiated(offer, .room(.av1))
         #expect(negotiated.answer.media.map(\.port) == [0, 9])
         #expect(negotiated.answer.bundle?.mids == ["0"])
         #expect(negotiated.session.remoteICE.ufrag == "cliU")

@@ -76,11 +76,22 @@ struct NegotiationCodecTests {
         #expect(try !Negotiated(Offer.base, .room(media: .audio)).session.videoUnsupported)
     }
 
-    @Test("an audio room refuses video")
+    @Test("an audio room accepts video as well, since its call may become a video call")
     func audioRoom() throws {
         let negotiated = try Negotiated(Offer.base, .room(media: .audio))
-        #expect(negotiated.answer.media.map(\.port) == [9, 0])
-        #expect(negotiated.session.sections.map(\.kind) == [.audio])
+        #expect(negotiated.answer.media.map(\.port) == [9, 9])
+        #expect(negotiated.session.sections.map(\.kind) == [.audio, .video])
+        #expect(negotiated.session.sections.allSatisfy { $0.clientSends && $0.clientReceives })
+    }
+
+    @Test("an audio room refuses video that it could not serve, and takes the call")
+    func audioRoomWithoutVideo() throws {
+        let offer = Offer.base.replacing(1, "a=rtpmap:96", with: "a=rtpmap:96 VP8/8000")
+        for policy in [NegotiationPolicy.room(.av1, media: .audio), .room(media: .audio)] {
+            let negotiated = try Negotiated(policy.videoCodec == .av1 ? Offer.base : offer, policy)
+            #expect(negotiated.answer.media.map(\.port) == [9, 0])
+            #expect(negotiated.session.videoUnsupported)
+        }
     }
 
     @Test(

@@ -121,7 +121,7 @@ struct NegotiationTransportTests {
     func conflictInRefusedSection() throws {
         let offer = Offer.base.replacing(
             1, "a=fingerprint", with: "a=fingerprint:sha-256 " + fingerprintText(0xA2))
-        #expect(problem(offer, .room(media: .audio))?.code == "sdp-fingerprint-conflict")
+        #expect(problem(offer, .room(.av1))?.code == "sdp-fingerprint-conflict")
     }
 
     @Test("S07f, T34: an offer without a fingerprint is 400")
