@@ -44,6 +44,7 @@ TESTS = [
     Test("webhooks", "webhooks"),
     Test("ring_page", "ring_page_outcomes", seconds=120),
     Test("ring_page", "ring_page_calls", seconds=120),
+    Test("ring_page", "ring_page_media", seconds=90),
     Test("media_call", "media_within_a_call"),
     Test("media_call", "early_key_frame"),
     Test("aiortc_call", "aiortc_call", network="veth"),
