@@ -14,6 +14,12 @@ package enum CallJSON {
         ]
         if let reason = record.reason { fields.append(.init("reason", .string(reason))) }
         if let cause = record.cause { fields.append(.init("endedBy", self.cause(cause))) }
+        if !record.missing.isEmpty {
+            let missing: [JSONValue] = record.missing.map {
+                .object([.init("uid", .string($0.uid)), .init("reason", .string($0.reason))])
+            }
+            fields.append(.init("missing", .array(missing)))
+        }
         fields.append(.init("createdAt", ViewJSON.time(record.createdAtMs)))
         append("startedAt", record.startedAtMs, to: &fields)
         append("talkingSince", record.talkingSinceMs, to: &fields)

@@ -90,6 +90,10 @@ package enum ViewJSON {
         if let prepared = participant.preparedAtMs { fields.append(.init("preparedAt", time(prepared))) }
         if let joined = participant.joinedAtMs { fields.append(.init("joinedAt", time(joined))) }
         if let reason = participant.leaveReason { fields.append(.init("reason", .string(reason.rawValue))) }
+        if let quality = participant.quality {
+            fields.append(.init("quality", .string(quality.grade.rawValue)))
+            fields.append(.init("leg", .string(quality.leg.rawValue)))
+        }
         fields.append(.init("statistics", statistics(participant.statistics)))
         return .object(fields)
     }

@@ -11,6 +11,8 @@ public struct CallRecord: Hashable, Sendable {
     public let outcome: RoomOutcome
     public let reason: String?
     public let cause: CallCause?
+    /// Of a `failed` call: who was not joined in time, and why.
+    public let missing: [MissingUser]
     public let createdAtMs: Int64
     /// When it became ongoing: the claim, or the first who joined.
     public let startedAtMs: Int64?
@@ -48,6 +50,7 @@ public struct CallRecord: Hashable, Sendable {
         self.outcome = outcome
         reason = room.reason
         cause = history.cause
+        missing = history.missing ?? []
         createdAtMs = room.createdAtMs
         startedAtMs = room.startedAtMs
         talkingSinceMs = room.talkingSinceMs

@@ -27,6 +27,14 @@ extension Conductor {
         note(room) { if $0.ringingAtMs[uid] == nil { $0.ringingAtMs[uid] = time } }
     }
 
+    /// Before anybody is taken out of the room.
+    func noteMissing(_ users: [String], in room: ConductedRoom) {
+        let missing = users.compactMap { uid in
+            missingReason(of: uid, in: room).map { MissingUser(uid: uid, reason: $0) }
+        }
+        note(room) { $0.missing = missing }
+    }
+
     func noteMedia(_ kind: MediaKind, ofParticipantAt index: Int, in room: ConductedRoom, at time: Instant) {
         let at = milliseconds(of: time)
         note(index, in: room) { notes in

@@ -59,6 +59,13 @@ public struct CallLeg: Hashable, Sendable, Codable {
     let worker: WorkerID?
 }
 
+/// A user of a failed call who was not joined in time.
+public struct MissingUser: Hashable, Sendable, Codable {
+    public let uid: String
+    /// `ice`, `dtls`, `fingerprint`, `no-srtp-profile` or `no-join`.
+    public let reason: String
+}
+
 public struct RoomHistory: Hashable, Sendable, Codable {
     /// Legs of which times and figures are kept: the latest. A peer call has two and one more for each repeated
     /// prepare; of a group's busy life the oldest legs are only counted.
@@ -74,6 +81,8 @@ public struct RoomHistory: Hashable, Sendable, Codable {
     /// At the end.
     public internal(set) var cause: CallCause?
     public internal(set) var durationMs: Int64?
+    /// Who was not joined in time, and why; of a `failed` call.
+    public internal(set) var missing: [MissingUser]?
 
     /// Adds a leg; the one that had to make room.
     mutating func append(_ leg: CallLeg) -> CallLeg? {

@@ -234,7 +234,9 @@ extension Conductor {
         if let actor { data.append(JSONValue.Field("by", .string(actor))) }
         if outcome == .failed, let ring = room.record.ring {
             let awaited = ring.callees.filter { $0.outcome == .failed }.map(\.uid)
-            data.append(missing(in: room, among: (ring.kind == .peer ? [ring.caller] : []) + awaited))
+            let users = (ring.kind == .peer ? [ring.caller] : []) + awaited
+            data.append(missing(in: room, among: users))
+            noteMissing(users, in: room)
         }
         let cutShort = room.record.ring?.close(outcome) ?? []
         if room.record.specification.kind == .group {

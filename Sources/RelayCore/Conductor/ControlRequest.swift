@@ -205,6 +205,8 @@ public struct ParticipantView: Hashable, Sendable {
     public var preparedAtMs: Int64?
     public var joinedAtMs: Int64?
     public var statistics: TransportStatistics
+    /// What `participant.quality` told last; nil: nothing, so good.
+    public var quality: LegQuality?
     public init(id: ParticipantID, uid: String, device: String, state: ParticipantState, createdAtMs: Int64) {
         self.id = id
         self.uid = uid

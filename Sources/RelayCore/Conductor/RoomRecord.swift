@@ -132,6 +132,7 @@ public struct ParticipantRecord: Hashable, Sendable, Codable {
         view.preparedAtMs = preparedAtMs
         view.joinedAtMs = joinedAtMs
         view.statistics = statistics
+        view.quality = notes?.quality
         return view
     }
 }

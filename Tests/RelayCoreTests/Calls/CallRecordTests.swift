@@ -85,6 +85,7 @@ import Testing
         let record = try record(room)
         #expect(record.outcome == .failed && cause(record) == "timer" && record.durationMs == 0)
         #expect(views(record) == ["alice caller outgoing failed", "ben callee incoming failed"])
+        #expect(record.missing.map { "\($0.uid) \($0.reason)" } == ["alice no-join", "ben no-join"])
     }
 
     @Test("a side that stayed away is named as what ended the call") func lost() throws {

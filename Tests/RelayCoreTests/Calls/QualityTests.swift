@@ -104,6 +104,9 @@ import Testing
         #expect(event.type == .participantQuality && event.uid == "alice" && event.device == "phone")
         #expect(event.value("quality") == .string("poor") && event.value("leg") == .string("uplink"))
         #expect(event.value("lossPercent") == .number(50))
+        let view = harness.request(ConductorHarness.server, .room(room)).roomView
+        let qualities = view?.participants.map(\.quality)
+        #expect(qualities == [LegQuality(grade: .poor, leg: .uplink), nil], "alice came first")
         harness.restart()
         harness.connect(
             ConductorHarness.worker(0),
