@@ -286,15 +286,15 @@ package final class EventFeed {
             batches[request.reader] = request
             return
         }
-        if request.stream == nil { batches[request.reader] = nil }
         var events = try read(after: request.after, room: request.stream, limit: request.limit)
+        let oldest = try oldest()
+        if request.stream == nil { batches[request.reader] = nil }
         var byteCount = 0
         let fitting = events.prefix { event in
             byteCount += event.json.count
             return byteCount <= Self.batchByteCount
         }
         events.removeLast(events.count - max(min(1, events.count), fitting.count))
-        request.deliver(
-            EventBatch(after: request.after, events: events, oldest: try oldest(), newest: lastSeq))
+        request.deliver(EventBatch(after: request.after, events: events, oldest: oldest, newest: lastSeq))
     }
 }

@@ -74,16 +74,19 @@ package final class JournalThread: @unchecked Sendable {
         var batch: [JournalCommand] = []
         var unstored: [JournalEntry] = []
         var progress: [WebhookProgress] = []
+        // Readers in this process whose batch the disk refused: nobody else would ask again for them.
+        var unserved: [JournalCommand] = []
         var nextTruncate = MonotonicClock.now() + Self.truncateInterval
         var isStopping = false
         while true {
             var now = MonotonicClock.now()
-            let wait = unstored.isEmpty && progress.isEmpty ? min(feed.deadline, nextTruncate) : now + .seconds(1)
+            let isDone = unstored.isEmpty && progress.isEmpty && unserved.isEmpty
+            let wait = isDone ? min(feed.deadline, nextTruncate) : now + .seconds(1)
             _ = poller.wait(until: wait, now: now)
             _ = mailbox.wakeUp.clear()
             mailbox.take(into: &batch)
             now = MonotonicClock.now()
-            var others: [JournalCommand] = []
+            var others = unserved
             for command in batch {
                 switch command {
                 case .store(let entry): unstored.append(entry)
@@ -97,14 +100,13 @@ package final class JournalThread: @unchecked Sendable {
                 if !isStored { onFailure("\(unstored.count) decisions could not be stored before the end") }
                 return
             }
-            attempt("event feed") { () throws(SQLiteError) in
-                for command in others { try serve(command, now: now) }
-                try feed.advance(to: now)
-                if now >= nextTruncate {
-                    nextTruncate = now + Self.truncateInterval
-                    let hasMore = try journal.truncate(to: retention, lastSeq: feed.newest, nowMs: WallClock.nowMs)
-                    if hasMore { nextTruncate = now + Self.truncatePause }
-                }
+            unserved = others.filter { !serves($0, now: now) }
+            attempt("event feed") { () throws(SQLiteError) in try feed.advance(to: now) }
+            guard now >= nextTruncate else { continue }
+            nextTruncate = now + Self.truncateInterval
+            attempt("retention") { () throws(SQLiteError) in
+                let hasMore = try journal.truncate(to: retention, lastSeq: feed.newest, nowMs: WallClock.nowMs)
+                if hasMore { nextTruncate = now + Self.truncatePause }
             }
         }
     }
@@ -130,6 +132,18 @@ package final class JournalThread: @unchecked Sendable {
         onCommit(last.turn)
         attempt("event feed") { () throws(SQLiteError) in try feed.committed(events, now: now) }
         return true
+    }
+
+    /// False for what is to be served again.
+    private func serves(_ command: JournalCommand, now: Instant) -> Bool {
+        do throws(SQLiteError) {
+            try serve(command, now: now)
+            return true
+        } catch {
+            onFailure("event feed: \(error)")
+            if case .batch = command { return false }
+            return true
+        }
     }
 
     private func serve(_ command: JournalCommand, now: Instant) throws(SQLiteError) {

@@ -42,6 +42,24 @@ import Testing
         #expect(options.announce == ["192.0.2.1", "192.0.2.2"])
     }
 
+    @Test("webhooks and retention come by flags or by the environment") func webhooks() throws {
+        let environment = [
+            "HOME": "/h", "MEDIA_RELAY_WEBHOOK": "a=https://a.example b=https://b.example",
+            "MEDIA_RELAY_RETAIN_HOURS": "2",
+        ]
+        let options = try options(
+            [
+                "--webhook-secret", "a=@/s", "--webhook-secret", "b=@/t", "--webhook-dialect", "b=legacy",
+                "--webhook-ca", "/ca", "--webhook-insecure-http", "--retain-mebibytes", "3", "--retain-events", "5000",
+            ], environment)
+        #expect(options.webhooks == ["a=https://a.example", "b=https://b.example"])
+        #expect(options.webhookSecrets == ["a=@/s", "b=@/t"] && options.webhookDialects == ["b=legacy"])
+        #expect(options.webhookAuthorities == "/ca" && options.webhookInsecureHTTP)
+        #expect(options.retention.ageMs == 7_200_000 && options.retention.byteCount == 3 << 20)
+        #expect(options.retention.events == 5_000)
+        #expect(refusal(["--retain-hours", "0"])?.contains("1…8760") == true)
+    }
+
     @Test("IPv6 addresses stand in brackets") func ipv6() throws {
         #expect(try options(["--http", "[::1]:8080"]).http == [.init(address: "::1", port: 8_080)])
     }

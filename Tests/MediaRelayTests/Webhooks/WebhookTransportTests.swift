@@ -45,7 +45,8 @@ private final class OwnCertificate {
         of url: String, isLoopback: Bool = true, change: (inout WebhookTransport.Limits) -> Void = { _ in }
     ) throws -> WebhookResult? {
         var limits = WebhookTransport.Limits()
-        limits.total = .milliseconds(1_500)
+        limits.connect = .seconds(10)
+        limits.total = .seconds(10)
         change(&limits)
         let transport = WebhookTransport(limits: limits, connections: 4)
         let wakeUp = try WakeUp()
