@@ -41,7 +41,7 @@ enum CallsScenario {
                 began = MonotonicClock.now()
             }
             state.running += 1
-            let talk = Interval.milliseconds(Int64.random(in: 200...800, using: &bench.random))
+            let talk = Interval.milliseconds(Int64.random(in: 100...400, using: &bench.random))
             let call = OrdinaryCall(bench: bench, number: number, talk: talk, isMeasured: number >= warm)
             bench.loop.spawn { await run(call, state) }
             bench.report.progress(

@@ -52,8 +52,9 @@ final class ClientFleet: LoopTicker, @unchecked Sendable {
         while let first = due.first, first.at <= now {
             _ = due.removeFirst()
             let client = first.client
+            // An entry that a sooner one has taken the place of is not the client's any more.
+            guard client.isOpen, client.scheduledAt == first.at else { continue }
             client.scheduledAt = .distantFuture
-            guard client.isOpen else { continue }
             if client.client.deadline <= now { client.client.advance(to: now) }
             client.settle(now: now)
         }
@@ -121,6 +122,13 @@ final class FleetClient: LoopHandler, @unchecked Sendable {
         await withUnsafeContinuation { waiting.append((condition, $0)) }
         timeout.cancel()
         return condition(client)
+    }
+
+    /// How far it came, for the report of a failure.
+    var state: String {
+        let counters = client.counters
+        return "\(client.phase), \(counters.checksSent) checks, \(counters.checksAnswered) answered, "
+            + "\(client.dtls.repeatCount) flights repeated"
     }
 
     private func wakeAll() {

@@ -150,7 +150,11 @@ final class CycleRig {
 
     private func settle() {
         let batch = engine.transmit
-        for index in 0..<batch.count where batch.slots[index * TransmitBatch.slotByteCount] == 0x80 { forwarded += 1 }
+        for index in 0..<batch.count {
+            let start = batch.slots + index * TransmitBatch.slotByteCount
+            // RTP, and neither STUN nor RTCP.
+            if start[0] >> 6 == 2, !(192...223).contains(start[1]) { forwarded += 1 }
+        }
         engine.transmit.removeAll()
         _ = engine.takeHandshakeRequests()
         for news in engine.takeNews() { decide(.news(worker, news)) }

@@ -145,7 +145,9 @@ struct OrdinaryCall {
         let ben = try await bench.prepare(room, callee)
         defer { ben.client.close() }
         guard let ready = await bench.log.trace(of: room, { $0.prepared.count == 2 }) else {
-            throw LoadFailure("\(room): not prepared in 20 s")
+            let told = bench.log.rooms[room].map { "\($0)" } ?? "nothing"
+            throw LoadFailure(
+                "\(room): not prepared in 20 s; caller \(alice.client.state); callee \(ben.client.state); told \(told)")
         }
         guard alice.client.packetCount + ben.client.packetCount == 0 else {
             throw LoadFailure("\(room): media before the answer")

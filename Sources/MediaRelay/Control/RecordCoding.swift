@@ -1,13 +1,11 @@
 import Foundation
 import RelayCore
 
-/// Records of the journal as JSON, by Foundation: inspectable with any SQLite tool.
+/// Records of the journal as JSON: inspectable with any SQLite tool.
 enum RecordCoding {
     static func encode(_ record: some Encodable) -> [UInt8] {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = .sortedKeys
         do {
-            return Array(try encoder.encode(record))
+            return try RecordEncoder.encode(record)
         } catch {
             preconditionFailure("a record of ours does not encode: \(error)")
         }

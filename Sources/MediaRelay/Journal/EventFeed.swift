@@ -139,10 +139,20 @@ package final class EventFeed {
     package func committed(_ events: [JournalEvent], now: Instant) throws(SQLiteError) {
         guard let last = events.last else { return }
         precondition(events[0].seq == lastSeq + 1, "the log has a gap before \(events[0].seq)")
+        let before = lastSeq
         lastSeq = last.seq
         ring.append(contentsOf: events)
         if ring.count > 2 * Self.ringCapacity { ring.removeFirst(ring.count - Self.ringCapacity) }
-        for id in Array(streams.keys) { _ = try pump(id, now: now) }
+        let rooms = Set(events.map { $0.room ?? "" })
+        for id in Array(streams.keys) {
+            guard let stream = streams[id] else { continue }
+            if let room = stream.room, !rooms.contains(room), stream.cursor == before, !stream.mayLack {
+                // It has everything, and this commit has nothing for it: not worth a look at each event.
+                streams[id]?.cursor = lastSeq
+            } else {
+                _ = try pump(id, now: now)
+            }
+        }
         try answerPages(now: now)
         for request in batches.values { try batch(request) }
     }

@@ -43,6 +43,13 @@ package struct JSONText {
 
     private mutating func string(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
+        // Most texts are names and numbers of ours: nothing to escape.
+        if text.utf8.allSatisfy({ (0x20...0x7E).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") })
+        {
+            raw(text)
+            bytes.append(UInt8(ascii: "\""))
+            return
+        }
         for scalar in text.unicodeScalars {
             switch scalar {
             case "\"": raw("\\\"")

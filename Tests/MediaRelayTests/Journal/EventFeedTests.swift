@@ -83,6 +83,29 @@ final class RecordingSink: EventSink {
         #expect(sink.seqs(7) == [1, 2])
     }
 
+    @Test("a stream of a room gets what comes long after its last event, and what came while it did not read")
+    func quietRoom() throws {
+        try subscribe(7, after: nil, room: "quiet")
+        try commit([journalEvent(1, room: "quiet")])
+        try feed.drained(7, now: start)
+        // More than is remembered: nothing of this is the stream's.
+        for seq in UInt64(2)...20_001 { try feed.committed([journalEvent(seq, room: "loud")], now: start) }
+        try feed.committed([journalEvent(20_002, room: "quiet")], now: start)
+        try feed.committed([journalEvent(20_003, room: "loud"), journalEvent(20_004, room: "quiet")], now: start)
+        #expect(sink.seqs(7) == [1, 20_002])
+        try feed.drained(7, now: start)
+        #expect(sink.seqs(7) == [1, 20_002, 20_004])
+    }
+
+    @Test("a stream that has ended is written to no more") func afterTheEnd() throws {
+        try subscribe(7, after: nil, room: "a")
+        try subscribe(8, after: nil, room: "a")
+        feed.unsubscribe(7)
+        try commit([journalEvent(1, room: "a")])
+        #expect(sink.seqs(7) == [])
+        #expect(sink.seqs(8) == [1])
+    }
+
     @Test("not even the opening line or a comment is written on top of what has not left") func oneWrite() throws {
         try feed.subscribe(7, after: nil, room: nil, endsWithRoom: false, now: start)
         try commit([journalEvent(1)])
