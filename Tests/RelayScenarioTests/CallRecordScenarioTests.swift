@@ -36,7 +36,7 @@ import Testing
                     WorkerHello(worker: worker, processID: 1, endpoint: endpoint, transports: [], news: [])))
             var specification = RoomSpecification(id: room, kind: .peer, media: .video)
             specification.ring = RingSpecification(caller: "alice", callees: ["ben"])
-            request(.server(keyID: "k"), .createRoom(specification, idempotencyKey: nil))
+            request(.server(keyID: "k"), .createRoom(specification))
             alice = try prepare("alice")
             ben = try prepare("ben")
             scene.run(until: { [unowned self] in

@@ -106,7 +106,7 @@ final class CycleRig {
         made = []
         var specification = RoomSpecification(id: nil, kind: .peer, media: .audio)
         specification.ring = RingSpecification(caller: "alice\(number % 1_000)", callees: ["ben\(number % 1_000)"])
-        let created = ask(.server(keyID: "k"), .createRoom(specification, idempotencyKey: nil))
+        let created = ask(.server(keyID: "k"), .createRoom(specification))
         guard case .created(let room, _)? = created else { throw LoadFailure("create: \(created as Any)") }
         let alice = principal("alice\(number % 1_000)", room.id)
         let ben = principal("ben\(number % 1_000)", room.id)

@@ -63,17 +63,12 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
     }
 
     func problem(_ id: HTTPRequestID, _ problem: Problem, allow: [String]?) {
-        var headers = Self.crossOrigin
+        var response = Self.response(of: problem)
         if problem.status == 405, let allow {
-            headers.append(.init("Allow", (allow + ["OPTIONS"]).joined(separator: ", ")))
+            response.headers.append(.init("Allow", (allow + ["OPTIONS"]).joined(separator: ", ")))
         }
-        if problem.status == 401 { headers.append(.init("WWW-Authenticate", "Bearer")) }
-        if let seconds = problem.retryAfterSeconds { headers.append(.init("Retry-After", "\(seconds)")) }
-        respond(
-            id,
-            HTTPResponse(
-                status: problem.status, contentType: "application/problem+json", headers: headers,
-                body: JSONText.of(ViewJSON.problem(problem))))
+        if problem.status == 401 { response.headers.append(.init("WWW-Authenticate", "Bearer")) }
+        respond(id, crossOrigin: response)
     }
 
     func options(_ id: HTTPRequestID, _ route: Route) {
@@ -92,24 +87,20 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
 
     private func respond(_ id: HTTPRequestID, _ response: HTTPResponse) { server?.respond(id, response) }
 
+    /// With the fields that every answer of the API has.
+    private func respond(_ id: HTTPRequestID, crossOrigin response: HTTPResponse) {
+        var response = response
+        response.headers += Self.crossOrigin
+        respond(id, response)
+    }
+
     // MARK: Control replies
 
     package func deliver(_ reply: ControlReply, to request: UInt64, as form: ReplyForm) {
         let id = HTTPRequestID(rawValue: request)
         switch form {
         case .response: respond(id, reply)
-        case .session(let room):
-            guard case .prepared(let participant, let answer, let etag, let isNew) = reply else {
-                return respond(id, reply)
-            }
-            respond(
-                id,
-                HTTPResponse(
-                    status: isNew ? 201 : 200, contentType: "application/sdp",
-                    headers: [
-                        .init("Location", "/v1/rooms/\(room.text)/sessions/\(participant.text)"),
-                        .init("ETag", "\"\(etag)\""),
-                    ] + Self.crossOrigin, body: answer))
+        case .session(let room): respond(id, crossOrigin: Self.response(to: reply, in: room))
         case .roomEvents(let after, let dialect):
             guard case .room(let room) = reply else { return respond(id, reply) }
             stream(id, after: after, room: room.id, endsWithRoom: true, dialect: dialect)
@@ -128,31 +119,7 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
     }
 
     private func respond(_ id: HTTPRequestID, _ reply: ControlReply) {
-        switch reply {
-        case .created(let room, let isNew):
-            json(
-                id, isNew ? 201 : 200, ViewJSON.room(room, withParticipants: true),
-                headers: [.init("Location", "/v1/rooms/\(room.id.text)")])
-        case .rooms(let rooms, let next, let seq):
-            var fields: [JSONValue.Field] = [
-                .init("rooms", .array(rooms.map { ViewJSON.room($0, withParticipants: false) })),
-                .init("seq", .integer(Int64(seq))),
-            ]
-            if let next { fields.append(.init("next", .string(next))) }
-            json(id, 200, .object(fields))
-        case .room(let room), .joined(let room): json(id, 200, ViewJSON.room(room, withParticipants: true))
-        case .prepared: preconditionFailure("an SDP answer is delivered as a session")
-        case .participant(let participant): json(id, 200, ViewJSON.participant(participant))
-        case .done: json(id, 200, .object([]))
-        case .restarted(let fragment, let etag):
-            respond(
-                id,
-                HTTPResponse(
-                    status: 200, contentType: "application/trickle-ice-sdpfrag",
-                    headers: [.init("ETag", "\"\(etag)\"")] + Self.crossOrigin, body: fragment))
-        case .trickleIgnored: respond(id, HTTPResponse(status: 204, headers: Self.crossOrigin))
-        case .problem(let problem): self.problem(id, problem, allow: nil)
-        }
+        respond(id, crossOrigin: Self.response(to: reply, in: nil))
     }
 
     // MARK: Events
@@ -230,7 +197,7 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
         let specification = RoomSpecification(id: room, kind: .peer, media: .video)
         let form = ReplyForm.demo(uid: uid, name: name, attempt: attempt)
         if !control.post(
-            .request(id.rawValue, .server(keyID: "demo"), .createRoom(specification, idempotencyKey: nil), form))
+            .request(id.rawValue, .server(keyID: "demo"), .createRoom(specification), form))
         {
             problem(
                 id,

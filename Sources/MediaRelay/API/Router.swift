@@ -181,9 +181,7 @@ package final class Router: @unchecked Sendable {
         let query = try Query(request)
         switch route {
         case .rooms where request.method == "POST":
-            let specification = try RoomBody.specification(request.body)
-            let key = request.headers.first("Idempotency-Key")
-            ask(.createRoom(specification, idempotencyKey: key), request, principal)
+            ask(.createRoom(try RoomBody.specification(request.body)), request, principal)
         case .rooms:
             let status: RoomStatus? = try query.word("status")
             ask(
@@ -255,7 +253,8 @@ package final class Router: @unchecked Sendable {
             request.id, principal,
             .prepare(
                 room, state: state, offer: request.body, joinOnAnswer: query["join"] != nil,
-                earlyKeyFrame: try query.flag("earlyKeyFrame")), .session(room))
+                earlyKeyFrame: try query.flag("earlyKeyFrame")), .session(room),
+            once: try RequestDigest.idempotencyKey(of: request))
     }
 
     private func requireType(_ request: HTTPRequest, _ type: String) throws(Problem) {
@@ -271,11 +270,18 @@ package final class Router: @unchecked Sendable {
     }
 
     private func ask(_ control: ControlRequest, _ request: HTTPRequest, _ principal: Principal) {
-        post(request.id, principal, control, .response)
+        do throws(Problem) {
+            post(request.id, principal, control, .response, once: try RequestDigest.idempotencyKey(of: request))
+        } catch {
+            answers.problem(request.id, error, allow: nil)
+        }
     }
 
-    private func post(_ id: HTTPRequestID, _ principal: Principal, _ request: ControlRequest, _ form: ReplyForm) {
-        guard control.post(.request(id.rawValue, principal, request, form, readAt: readAt)) else {
+    private func post(
+        _ id: HTTPRequestID, _ principal: Principal, _ request: ControlRequest, _ form: ReplyForm,
+        once key: IdempotencyKey? = nil
+    ) {
+        guard control.post(.request(id.rawValue, principal, request, form, readAt: readAt, once: key)) else {
             return answers.problem(
                 id,
                 Problem(

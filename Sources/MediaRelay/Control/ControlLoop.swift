@@ -3,8 +3,10 @@ import RelayCore
 
 /// What reaches the control loop from the HTTP thread and the journal.
 package enum ControlMessage: Sendable {
-    /// `readAt`: when the request had come whole.
-    case request(UInt64, Principal, ControlRequest, ReplyForm, readAt: Instant = MonotonicClock.now())
+    /// `readAt`: when the request had come whole. `once`: it may come twice and is carried out once.
+    case request(
+        UInt64, Principal, ControlRequest, ReplyForm, readAt: Instant = MonotonicClock.now(),
+        once: IdempotencyKey? = nil)
     /// Everything up to this turn is on disk.
     case committed(turn: UInt64)
     /// End every room with `drained`, wait for the workers to say goodbye, stop.
@@ -135,9 +137,13 @@ package final class ControlLoop: @unchecked Sendable {
 
     private func receive(_ message: ControlMessage) {
         switch message {
-        case .request(let id, let principal, let request, let form, let readAt):
+        case .request(let id, let principal, let request, let form, let readAt, let key):
             forms[id] = form
-            decide(.request(RequestID(id), principal, request), askedAt: readAt)
+            if let key {
+                decide(.keyedRequest(RequestID(id), principal, request, key), askedAt: readAt)
+            } else {
+                decide(.request(RequestID(id), principal, request), askedAt: readAt)
+            }
         case .committed(let turn):
             committedTurn = turn
             deliverCommitted()
@@ -203,6 +209,9 @@ package final class ControlLoop: @unchecked Sendable {
         for room in decision.forgottenRooms { entry.rooms.append(JournalRoom(id: room.text, record: nil)) }
         for key in decision.idempotency {
             entry.keys.append(JournalKey(key: "\(key.keyID)/\(key.key)", record: RecordCoding.encode(key)))
+        }
+        for key in decision.forgottenKeys {
+            entry.keys.append(JournalKey(key: "\(key.keyID)/\(key.key)", record: nil))
         }
         entry.calls = decision.calls.map { JournalCall($0) }
         if let worker { entry.workers.append(worker) }

@@ -121,8 +121,9 @@ final class Node {
             configuration: ConductorConfiguration(), random: .system,
             restoring: contents.rooms.compactMap { RecordCoding.decode(RoomRecord.self, $0, log: log) },
             idempotency: contents.keys.compactMap { RecordCoding.decode(IdempotencyRecord.self, $0.record, log: log) },
-            nextSeq: contents.lastSeq + 1, isSameBoot: !journal.isFromEarlierBoot, knownEnded: { ended.outcome(of: $0) }
-        )
+            nextSeq: contents.lastSeq + 1, isSameBoot: !journal.isFromEarlierBoot,
+            knownEnded: { ended.outcome(of: $0) },
+            answerText: { Answers.text(of: $0, to: $1) })
         control = try ControlLoop(
             conductor: conductor, supervisor: supervisor, poller: poller, journal: journalThread, sink: answers,
             mailbox: mailbox, log: log, timings: timings)

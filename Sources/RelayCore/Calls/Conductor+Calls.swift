@@ -167,8 +167,8 @@ extension Conductor {
     /// Who stands behind an input, for the records of what it ends.
     func cause(of input: ConductorInput) -> CallCause? {
         switch input {
-        case .request(_, .server, _): return CallCause(.server)
-        case .request(_, .participant(let identity), _):
+        case .request(_, .server, _), .keyedRequest(_, .server, _, _): return CallCause(.server)
+        case .request(_, .participant(let identity), _), .keyedRequest(_, .participant(let identity), _, _):
             return CallCause(.participant, uid: identity.uid, device: identity.device)
         case .news(_, let news): return cause(of: news)
         case .timer: return CallCause(.timer)

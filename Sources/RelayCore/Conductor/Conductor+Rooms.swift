@@ -3,11 +3,8 @@ import RTPCore
 // Creating, listing, looking at and ending rooms: the server key's verbs.
 
 extension Conductor {
-    func create(
-        _ specification: RoomSpecification, idempotencyKey: String?, for principal: Principal
-    ) throws(Problem) -> ControlReply {
-        let keyID = try requireServer(principal)
-        if let key = idempotencyKey, let answer = try repeated(key, of: keyID, specification) { return answer }
+    func create(_ specification: RoomSpecification, for principal: Principal) throws(Problem) -> ControlReply {
+        _ = try requireServer(principal)
         if let id = specification.id, let room = try existing(id, specification) {
             return .created(view(of: room), isNew: false)
         }
@@ -18,9 +15,7 @@ extension Conductor {
         guard liveCount < configuration.roomsPerNode else {
             throw overloaded("\(liveCount) rooms are open; the limit of this node is \(configuration.roomsPerNode)")
         }
-        let room = open(specification)
-        if let key = idempotencyKey { remember(key, of: keyID, specification, answeredWith: room) }
-        return .created(view(of: room), isNew: true)
+        return .created(view(of: open(specification)), isNew: true)
     }
 
     private func open(_ specification: RoomSpecification) -> ConductedRoom {
@@ -92,51 +87,6 @@ extension Conductor {
             finish(room, others: others, reason: reason ?? standard, at: now)
         }
         return .done
-    }
-
-    // MARK: Idempotency
-
-    private func repeated(
-        _ key: String, of keyID: String, _ specification: RoomSpecification
-    ) throws(Problem) -> ControlReply? {
-        let limit = ConductorConfiguration.idempotencyKeyByteLimit
-        guard (1...limit).contains(key.utf8.count) else {
-            throw Problem(
-                status: 400, code: "invalid-idempotency-key",
-                detail: "an Idempotency-Key has 1…\(limit) bytes, this one \(key.utf8.count)")
-        }
-        guard let record = idempotency.record(keyID: keyID, key: key) else { return nil }
-        guard record.request == specification else {
-            throw Problem(
-                status: 422, code: "idempotency-key-reused",
-                detail: "this Idempotency-Key was used with another body")
-        }
-        return .created(record.answer, isNew: true)
-    }
-
-    private func remember(
-        _ key: String, of keyID: String, _ request: RoomSpecification, answeredWith room: ConductedRoom
-    ) {
-        let record = IdempotencyRecord(
-            keyID: keyID, key: key, request: request, roomID: room.record.id,
-            createdAtMs: room.record.createdAtMs, seq: newestSeq)
-        idempotency.insert(record, keeping: configuration.idempotencyKeysKept)
-        turn.idempotency.append(record)
-        rearmIdempotency()
-    }
-
-    func forgetIdempotencyKeys() {
-        idempotency.removeAll(createdUntilMs: wallClockMs - configuration.idempotencyLife.milliseconds)
-        rearmIdempotency()
-    }
-
-    private func rearmIdempotency() {
-        guard let oldest = idempotency.oldestCreatedAtMs else { return timers.cancel(.idempotency) }
-        guard timers.deadline(of: .idempotency) == nil else { return }
-        let leftMs = oldest + configuration.idempotencyLife.milliseconds - wallClockMs
-        // The wall clock may be set while we wait: look again after an hour at the latest, in a second at the
-        // earliest.
-        timers.set(.idempotency, to: now + .milliseconds(min(max(leftMs, 1_000), 3_600_000)))
     }
 
     // MARK: Listing

@@ -13,8 +13,12 @@ public final class Conductor {
     /// when a room is created under an id that is not held; the journal answers.
     public typealias KnownEnded = (RoomID) -> RoomOutcome?
 
+    /// The answer that a reply to a request becomes; a pure function.
+    public typealias AnswerText = (ControlReply, ControlRequest) -> StoredAnswer
+
     public let configuration: ConductorConfiguration
     let knownEnded: KnownEnded
+    let answerText: AnswerText
     /// Random for this life of the process, told in `node.started`.
     public let epoch: UInt64
 
@@ -55,22 +59,29 @@ public final class Conductor {
     ///   - idempotency: the keys of the last 24 h.
     ///   - nextSeq: one more than the newest event's number; 1 for a new log.
     ///   - isSameBoot: whether the records' instants are of this boot; if not, their workers are gone.
+    ///   - answerText: how replies are written, for those that are given again. The default is for where nobody reads
+    ///     them.
     public init(
         configuration: ConductorConfiguration, random: RandomSource, restoring: [RoomRecord],
         idempotency: [IdempotencyRecord], nextSeq: UInt64, isSameBoot: Bool,
-        knownEnded: @escaping KnownEnded
+        knownEnded: @escaping KnownEnded,
+        answerText: @escaping AnswerText = { _, _ in StoredAnswer(status: 200) }
     ) {
         precondition(nextSeq > 0, "event numbers start at 1")
         precondition(configuration.retention >= ConductorConfiguration.participantsLook)
         self.configuration = configuration
         self.knownEnded = knownEnded
+        self.answerText = answerText
         self.random = random
         self.nextSeq = nextSeq
         self.isSameBoot = isSameBoot
         epoch = self.random.next()
         for record in restoring.sorted(by: { $0.ordinal < $1.ordinal }) { index(record) }
-        for record in idempotency.sorted(by: { $0.createdAtMs < $1.createdAtMs }) {
-            self.idempotency.insert(record, keeping: configuration.idempotencyKeysKept)
+        for var record in idempotency.sorted(by: { $0.createdAtMs < $1.createdAtMs }) {
+            if record.answer == nil, let creation = record.creation, let request = record.request {
+                record.answer = answerText(creation, .createRoom(request))
+            }
+            self.idempotency.insert(record, configuration)
         }
     }
 
@@ -97,6 +108,8 @@ public final class Conductor {
         switch input {
         case .request(let id, let principal, let request):
             turn.replies.append((id, reply(to: request, from: principal)))
+        case .keyedRequest(let id, let principal, let request, let key):
+            turn.replies.append((id, reply(to: request, from: principal, once: key)))
         case .news(let worker, let news):
             receive(news, from: worker)
         case .workerConnected(let hello):
@@ -111,16 +124,18 @@ public final class Conductor {
             drain()
         }
         settleCountdowns()
+        turn.forgottenKeys = idempotency.forgotten
+        idempotency.forgotten.removeAll()
         defer { turn = ConductorTurn() }
         return turn
     }
 
-    private func reply(to request: ControlRequest, from principal: Principal) -> ControlReply {
+    func reply(to request: ControlRequest, from principal: Principal) -> ControlReply {
         noteReached(by: request, from: principal)
         do throws(Problem) {
             return switch request {
-            case .createRoom(let specification, let key):
-                try create(specification, idempotencyKey: key, for: principal)
+            case .createRoom(let specification):
+                try create(specification, for: principal)
             case .listRooms(let status, let uid, let cursor, let limit):
                 try list(status: status, uid: uid, cursor: cursor, limit: limit, for: principal)
             case .room(let room):

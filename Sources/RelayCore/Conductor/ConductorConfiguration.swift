@@ -13,8 +13,13 @@ public struct ConductorConfiguration: Hashable, Sendable {
     public var transportsPerWorker = 2_000
     /// Ended rooms that are still told about in full; beyond it the oldest are forgotten before their time.
     public var endedRoomsKept = 20_000
-    /// Idempotency keys remembered; beyond it the oldest are forgotten before their time.
+    /// Idempotency keys remembered of all server keys together, and as many of all participants; beyond it the oldest
+    /// are forgotten before their time.
     public var idempotencyKeysKept = 10_000
+    /// Their answers in bytes, of servers and of participants.
+    public var idempotencyBytesKept = 32 << 20
+    /// Idempotency keys of one user in one room.
+    public var idempotencyKeysPerUser = 32
     /// How long an ended room is told about in full: at least 5 min, since that is how long its participants
     /// may look.
     public var retention = Interval.seconds(3_600)

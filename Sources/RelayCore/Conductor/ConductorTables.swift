@@ -1,7 +1,7 @@
 import RTPCore
 
-// Small ordered tables of the conductor: all rooms in the order of their creation, idempotency keys in the
-// order of their coming, and the line that ended rooms and keys wait in to be forgotten.
+// Small ordered tables of the conductor: all rooms in the order of their creation, and the line that ended rooms
+// and idempotency keys wait in to be forgotten.
 
 /// Rooms by ordinal, for listings. Removed ones leave a gap that is closed when half of the table is gaps.
 struct RoomListing {
@@ -57,37 +57,9 @@ struct Line<Element> {
         }
         return element
     }
-}
 
-/// Idempotency keys and their answers, the oldest first.
-struct IdempotencyTable {
-    private struct Name: Hashable {
-        var keyID: String
-        var key: String
-    }
-    private var records: [Name: IdempotencyRecord] = [:]
-    private var line = Line<(name: Name, createdAtMs: Int64)>()
-
-    var count: Int { records.count }
-    var oldestCreatedAtMs: Int64? { line.first?.createdAtMs }
-
-    func record(keyID: String, key: String) -> IdempotencyRecord? {
-        records[Name(keyID: keyID, key: key)]
-    }
-
-    mutating func insert(_ record: IdempotencyRecord, keeping limit: Int) {
-        let name = Name(keyID: record.keyID, key: record.key)
-        guard records.updateValue(record, forKey: name) == nil else { return }
-        line.append((name, record.createdAtMs))
-        if line.count > limit { removeFirst() }
-    }
-
-    /// Forgets what came at or before the time.
-    mutating func removeAll(createdUntilMs limit: Int64) {
-        while let oldest = line.first, oldest.createdAtMs <= limit { removeFirst() }
-    }
-
-    private mutating func removeFirst() {
-        if let first = line.removeFirst() { records[first.name] = nil }
+    mutating func keep(where isKept: (Element) -> Bool) {
+        elements = elements[start...].filter(isKept)
+        start = 0
     }
 }

@@ -1,6 +1,8 @@
 /// What reaches the conductor, one at a time.
 public enum ConductorInput: Sendable {
     case request(RequestID, Principal, ControlRequest)
+    /// A request that may come twice and is carried out once.
+    case keyedRequest(RequestID, Principal, ControlRequest, IdempotencyKey)
     case news(WorkerID, WorkerNews)
     /// A worker's (re)connection, with all that it holds and kept.
     case workerConnected(WorkerHello)
@@ -25,8 +27,9 @@ public struct ConductorTurn: Sendable {
     /// Ended rooms that the conductor no longer holds: their records need not be given back at a restart.
     /// Their ids and outcomes stay in the journal, which answers `Conductor`'s `knownEnded` with them.
     public var forgottenRooms: Set<RoomID> = []
-    /// Idempotency keys to store in the same transaction; the journal deletes them by age (24 h) by itself.
+    /// Idempotency keys to store in the same transaction, and those to delete.
     public var idempotency: [IdempotencyRecord] = []
+    public var forgottenKeys: [IdempotencyName] = []
     /// Records of rooms that ended, to store in the same transaction; a second one of a room replaces the first.
     public var calls: [CallRecord] = []
     public init() {}

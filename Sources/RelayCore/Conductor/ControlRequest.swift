@@ -11,7 +11,7 @@ public struct RequestID: Hashable, Sendable {
 
 /// Who asks, taken from a verified token, never from the message (T73).
 public enum Principal: Hashable, Sendable {
-    /// The server key: sees and does everything. `keyID` scopes idempotency keys.
+    /// The server key: sees and does everything. `keyID` scopes idempotency keys; it has no colon.
     case server(keyID: String)
     case participant(ParticipantIdentity)
 }
@@ -111,7 +111,7 @@ public struct RoomSpecification: Hashable, Sendable, Codable {
 public enum PrepareState: String, Sendable { case prepared, joined }
 
 public enum ControlRequest: Hashable, Sendable {
-    case createRoom(RoomSpecification, idempotencyKey: String?)
+    case createRoom(RoomSpecification)
     case listRooms(status: RoomStatus?, uid: String?, cursor: String?, limit: Int)
     case room(RoomID)
     case deleteRoom(RoomID, reason: String?)
@@ -145,6 +145,13 @@ public enum ControlRequest: Hashable, Sendable {
     case logout(uid: String)
 }
 
+extension ControlRequest {
+    /// For callers that still name the key in the request: it has its own place now (`ConductorInput.keyedRequest`).
+    public static func createRoom(_ specification: RoomSpecification, idempotencyKey: Never?) -> ControlRequest {
+        .createRoom(specification)
+    }
+}
+
 public enum ControlReply: Hashable, Sendable {
     /// 201, or 200 when `isNew` is false (the same id and body again). A repeated idempotency key repeats the first answer.
     case created(RoomView, isNew: Bool)
@@ -164,6 +171,8 @@ public enum ControlReply: Hashable, Sendable {
     /// 204: candidates are not needed.
     case trickleIgnored
     case problem(Problem)
+    /// The answer that the same request with the same `Idempotency-Key` got before.
+    case repeated(StoredAnswer)
 }
 
 /// Status of a room: `initiated` until someone has joined (with a ring: answered), `ongoing`, then `ended` with exactly one outcome.

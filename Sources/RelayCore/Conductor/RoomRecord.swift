@@ -145,20 +145,3 @@ public struct DepartedParticipant: Hashable, Sendable, Codable {
     /// Nil: replaced by the same device preparing anew.
     public let reason: LeaveReason?
 }
-
-/// One `Idempotency-Key` of a creation and what it was answered, kept in the journal for 24 h.
-public struct IdempotencyRecord: Hashable, Sendable, Codable {
-    /// The server key that sent it: each has its own keys.
-    public let keyID: String
-    public let key: String
-    /// The request's body, compared as a whole.
-    public let request: RoomSpecification
-    /// The answer: the room as it was at that moment.
-    public let roomID: RoomID
-    public let createdAtMs: Int64
-    public let seq: UInt64
-
-    var answer: RoomView {
-        RoomView(id: roomID, specification: request, status: .initiated, createdAtMs: createdAtMs, seq: seq)
-    }
-}

@@ -115,7 +115,7 @@ import Testing
         var specification = RoomSpecification(id: room, kind: .peer, media: .video)
         specification.ring = RingSpecification(caller: "alice", callees: ["ben"])
         _ = conductor.decide(
-            .request(RequestID(1), .server(keyID: "k"), .createRoom(specification, idempotencyKey: nil)),
+            .request(RequestID(1), .server(keyID: "k"), .createRoom(specification)),
             now: Instant(nanoseconds: 0), wallClockMs: 1_767_225_600_000)
         let ben = ParticipantIdentity(uid: "ben", device: "phone", room: room, grants: .standard)
         let turn = conductor.decide(

@@ -14,7 +14,7 @@ import Testing
         change(&specification)
         _ = conductor.decide(
             .request(
-                RequestID(1), .server(keyID: "k"), .createRoom(specification, idempotencyKey: nil)),
+                RequestID(1), .server(keyID: "k"), .createRoom(specification)),
             now: Instant(nanoseconds: 1), wallClockMs: 1_000)
         let room = try #require(RoomID("r1"))
         return try #require(conductor.record(of: room))

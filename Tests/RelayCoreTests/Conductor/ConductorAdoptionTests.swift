@@ -354,13 +354,4 @@ struct ConductorAdoptionTests {
         let data = try JSONEncoder().encode(record)
         #expect(try JSONDecoder().decode(RoomRecord.self, from: data) == record)
     }
-
-    @Test("an idempotency record survives JSON")
-    func idempotencyAsJSON() throws {
-        let harness = ConductorHarness()
-        let specification = RoomSpecification(id: nil, kind: .group, media: .audio)
-        _ = harness.request(ConductorHarness.server, .createRoom(specification, idempotencyKey: "k"))
-        let record = try #require(harness.keys.first)
-        #expect(try JSONDecoder().decode(IdempotencyRecord.self, from: JSONEncoder().encode(record)) == record)
-    }
 }

@@ -19,7 +19,7 @@ final class ConductorHarness {
     private var isDetached: Set<WorkerID> = []
     /// What a journal would have: the newest record of every room, and the idempotency keys.
     private(set) var journal: [RoomID: RoomRecord] = [:]
-    private(set) var keys: [IdempotencyRecord] = []
+    var keys: [IdempotencyRecord] = []
     /// Every call record that was given out, in order.
     private(set) var calls: [CallRecord] = []
     private var requestCount: UInt64 = 0
@@ -37,7 +37,7 @@ final class ConductorHarness {
         self.seed = seed
         conductor = Conductor(
             configuration: configuration, random: .seeded(seed), restoring: [], idempotency: [], nextSeq: 1,
-            isSameBoot: true, knownEnded: { _ in nil })
+            isSameBoot: true, knownEnded: { _ in nil }, answerText: { reply, _ in Self.text(of: reply) })
         for index in 0..<workers { connect(Self.worker(index)) }
     }
 
@@ -54,7 +54,8 @@ final class ConductorHarness {
         conductor = Conductor(
             configuration: configuration, random: .seeded(seed + 1_000 * restartCount),
             restoring: Array(journal.values),
-            idempotency: keys, nextSeq: UInt64(events.count) + 1, isSameBoot: isSameBoot, knownEnded: knownEnded)
+            idempotency: keys, nextSeq: UInt64(events.count) + 1, isSameBoot: isSameBoot, knownEnded: knownEnded,
+            answerText: { reply, _ in Self.text(of: reply) })
         if !isSameBoot { held = [:] }
     }
 
@@ -80,6 +81,7 @@ final class ConductorHarness {
             }
             journal[room] = record
         }
+        keys.removeAll { key in turn.forgottenKeys.contains { $0.keyID == key.keyID && $0.key == key.key } }
         for room in turn.changedRooms { expectGates(of: room) }
         keys += turn.idempotency
         calls += turn.calls
@@ -143,12 +145,19 @@ final class ConductorHarness {
 
     // MARK: Requests
 
-    func request(_ principal: Principal, _ request: ControlRequest) -> ControlReply {
+    func request(_ principal: Principal, _ request: ControlRequest, key: IdempotencyKey? = nil) -> ControlReply {
         requestCount += 1
         let id = RequestID(requestCount)
-        let turn = decide(.request(id, principal, request))
+        let input: ConductorInput =
+            if let key { .keyedRequest(id, principal, request, key) } else { .request(id, principal, request) }
+        let turn = decide(input)
         #expect(turn.replies.map(\.request) == [id])
         return turn.replies.first?.reply ?? .done
+    }
+
+    /// How the harness writes answers that may be given again.
+    static func text(of reply: ControlReply) -> StoredAnswer {
+        StoredAnswer(status: reply.problem?.status ?? 200, body: "\(reply)")
     }
 
     func problem(_ principal: Principal, _ request: ControlRequest) -> Problem? {
@@ -162,7 +171,7 @@ final class ConductorHarness {
     {
         var specification = RoomSpecification(id: id.flatMap { RoomID($0) }, kind: kind, media: .video)
         change(&specification)
-        guard case .created(let view, _) = request(Self.server, .createRoom(specification, idempotencyKey: nil)) else {
+        guard case .created(let view, _) = request(Self.server, .createRoom(specification)) else {
             Issue.record("room \(id ?? "?") was not created: \(lastTurn.replies)")
             return RoomID("none")!
         }

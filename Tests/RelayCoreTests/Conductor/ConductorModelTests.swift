@@ -98,7 +98,7 @@ private struct RandomWalk {
         var specification = RoomSpecification(id: nil, kind: draw(2) == 0 ? .peer : .group, media: media)
         specification.allowParallel = draw(6) == 0
         if draw(4) == 0 { specification.timeouts.maxDuration = .seconds(Int64(30 + draw(200))) }
-        let reply = harness.request(ConductorHarness.server, .createRoom(specification, idempotencyKey: nil))
+        let reply = harness.request(ConductorHarness.server, .createRoom(specification))
         if case .created(let view, _) = reply { rooms.append(view.id) }
         if rooms.count > 16 { rooms.removeFirst() }
     }

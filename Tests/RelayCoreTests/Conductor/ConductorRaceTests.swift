@@ -166,7 +166,7 @@ struct ConductorAuthorisationTests {
         let room = harness.createRoom()
         let alice = harness.prepare("alice", in: room)
         let requests: [ControlRequest] = [
-            .createRoom(RoomSpecification(id: nil, kind: .peer, media: .audio), idempotencyKey: nil),
+            .createRoom(RoomSpecification(id: nil, kind: .peer, media: .audio)),
             .listRooms(status: nil, uid: nil, cursor: nil, limit: 10),
             .deleteRoom(room, reason: nil),
             .kick(room, alice.id),

@@ -4,10 +4,8 @@ import Testing
 
 @Suite("Conductor: rooms")
 struct ConductorRoomTests {
-    private func create(
-        _ harness: ConductorHarness, _ specification: RoomSpecification, key: String? = nil, keyID: String = "key1"
-    ) -> ControlReply {
-        harness.request(.server(keyID: keyID), .createRoom(specification, idempotencyKey: key))
+    private func create(_ harness: ConductorHarness, _ specification: RoomSpecification) -> ControlReply {
+        harness.request(ConductorHarness.server, .createRoom(specification))
     }
     private func specification(_ id: String? = nil) -> RoomSpecification {
         RoomSpecification(id: id.flatMap { RoomID($0) }, kind: .peer, media: .audio)
@@ -78,68 +76,6 @@ struct ConductorRoomTests {
         #expect(problem?.status == 410)
         #expect(problem?.members == [JSONValue.Field("outcome", .string("lost"))])
         #expect(create(harness, specification("call-2")).problem == nil)
-    }
-
-    @Test("an idempotency key repeats the first answer, even when the room has changed since")
-    func idempotencyKey() {
-        let harness = ConductorHarness()
-        let first = create(harness, specification(), key: "k")
-        guard case .created(let view, true) = first else { return }
-        harness.joined("alice", in: view.id)
-        #expect(create(harness, specification(), key: "k") == first)
-        #expect(harness.lastTurn.events.isEmpty)
-    }
-
-    @Test("an idempotency key with another body is 422")
-    func idempotencyKeyReused() {
-        let harness = ConductorHarness()
-        _ = create(harness, specification(), key: "k")
-        var other = specification()
-        other.metadata = "{}"
-        #expect(create(harness, other, key: "k").problem?.status == 422)
-    }
-
-    @Test("two server keys do not share their idempotency keys")
-    func idempotencyKeysPerServerKey() {
-        let harness = ConductorHarness()
-        guard case .created(let first, _) = create(harness, specification(), key: "k", keyID: "a"),
-            case .created(let second, _) = create(harness, specification(), key: "k", keyID: "b")
-        else {
-            Issue.record("not created")
-            return
-        }
-        #expect(first.id != second.id)
-    }
-
-    @Test("an idempotency key is kept 24 h and survives a restart")
-    func idempotencyKeyLife() {
-        let harness = ConductorHarness()
-        let first = create(harness, specification(), key: "k")
-        #expect(harness.lastTurn.idempotency.map(\.key) == ["k"])
-        harness.advance(.seconds(23 * 3_600))
-        harness.restart()
-        #expect(create(harness, specification(), key: "k") == first)
-        harness.advance(.seconds(3_700))
-        #expect(create(harness, specification(), key: "k") != first)
-        #expect(harness.conductor.counts.idempotencyKeys == 1)
-    }
-
-    @Test("the oldest idempotency keys make room where there are too many")
-    func idempotencyKeysBounded() {
-        var configuration = ConductorConfiguration()
-        configuration.idempotencyKeysKept = 3
-        let harness = ConductorHarness(configuration)
-        let first = create(harness, specification(), key: "k0")
-        for index in 1...3 { _ = create(harness, specification(), key: "k\(index)") }
-        #expect(harness.conductor.counts.idempotencyKeys == 3)
-        #expect(create(harness, specification(), key: "k0") != first)
-    }
-
-    @Test("an empty or overlong idempotency key is 400", arguments: [0, 256])
-    func idempotencyKeyLength(_ count: Int) {
-        let harness = ConductorHarness()
-        let key = String(repeating: "k", count: count)
-        #expect(create(harness, specification(), key: key).problem?.status == 400)
     }
 
     @Test("rooms beyond the node's limit are 503 naming the limit; ended ones do not count")

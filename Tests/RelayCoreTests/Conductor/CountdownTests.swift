@@ -147,6 +147,25 @@ struct IdleTests {
         #expect(written == [14])
     }
 
+    @Test("while somebody holds no silence counts; it begins anew when nobody holds any more")
+    func held() {
+        let (room, alice, _) = harness.talking()
+        func hold(_ isHeld: Bool) {
+            let change = ControlRequest.changeMedia(room, alice.id, MediaChange(isHeld: isHeld))
+            #expect(harness.problem(ConductorHarness.token("alice", room), change) == nil)
+        }
+        harness.advance(.seconds(179))
+        hold(true)
+        harness.advance(.seconds(10_000))
+        #expect(harness.status(room) == .ongoing)
+        #expect(warnings(room) == 1)
+        hold(false)
+        harness.advance(.milliseconds(179_999))
+        #expect(harness.status(room) == .ongoing)
+        harness.advance(.milliseconds(1))
+        #expect(harness.closing(room)?.reason == "idle")
+    }
+
     // MARK: Workers and restarts
 
     @Test("while the worker is away nothing ends; back, its reports are waited for", arguments: [false, true])

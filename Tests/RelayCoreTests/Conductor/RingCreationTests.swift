@@ -12,7 +12,7 @@ struct RingCreationTests {
         var specification = RoomSpecification(id: nil, kind: kind, media: .video)
         specification.ring = RingSpecification(caller: "alice", callees: callees)
         change(&specification)
-        return harness.problem(ConductorHarness.server, .createRoom(specification, idempotencyKey: nil))
+        return harness.problem(ConductorHarness.server, .createRoom(specification))
     }
 
     @Test("a ring without callees, a peer ring with two, and a callee named twice are refused")

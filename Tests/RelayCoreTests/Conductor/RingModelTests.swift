@@ -115,7 +115,7 @@ private struct RingWalk {
         specification.allowParallel = draw(3) == 0
         if draw(4) == 0 { specification.ifBusy = .refuse }
         if draw(6) == 0 { specification.timeouts.maxDuration = .seconds(Int64(30 + draw(100))) }
-        let reply = harness.request(ConductorHarness.server, .createRoom(specification, idempotencyKey: nil))
+        let reply = harness.request(ConductorHarness.server, .createRoom(specification))
         guard case .created(let view, _) = reply else { return }
         rooms.append((view.id, isGroup))
         if rooms.count > 8 { rooms.removeFirst() }

@@ -213,6 +213,6 @@ struct RingRaceTests {
     static func refusal(_ harness: ConductorHarness, caller: String, callee: String) -> Problem? {
         var specification = RoomSpecification(id: nil, kind: .peer, media: .audio)
         specification.ring = RingSpecification(caller: caller, callees: [callee])
-        return harness.problem(ConductorHarness.server, .createRoom(specification, idempotencyKey: nil))
+        return harness.problem(ConductorHarness.server, .createRoom(specification))
     }
 }
