@@ -4,7 +4,7 @@ SWIFT ?= swift
 PORT ?= 8080
 MEDIA_PORT ?= 40000
 
-.PHONY: run build test test-unit test-interop test-load soak bench bench-quick bench-ring format clean packages
+.PHONY: run build test test-unit test-interop test-load soak histories bench bench-quick bench-ring format clean packages
 
 ## Build, start the relay and the signaling server of examples/signaling: http://127.0.0.1:8080/ (LAN=1: HTTPS, for a phone).
 run: build
@@ -35,6 +35,11 @@ SCENARIOS ?= all
 soak: build
 	$(SWIFT) build -c release --product RelayLoad
 	.build/release/RelayLoad $(SCENARIOS) --scale $(SCALE) --seed $(SEED) $(if $(JSON),--json)
+
+## Random histories of calls against the conductor, in release: HISTORIES=1000000 by default, from SEED on.
+histories: packages
+	HISTORIES=$(or $(HISTORIES),1000000) SEED=$(SEED) $(SWIFT) test -c release --scratch-path .build/testing \
+		-Xswiftc -enable-testing --filter HistoryTests
 
 ## The product beside the C limit loop, in one process; then calls against a relay: outcome, commit, events per second.
 bench: build
