@@ -4,7 +4,7 @@ SWIFT ?= swift
 PORT ?= 8080
 MEDIA_PORT ?= 40000
 
-.PHONY: run build test test-unit test-interop test-load soak histories bench bench-quick bench-ring format clean packages
+.PHONY: run build test test-unit test-interop test-load soak histories bench bench-quick bench-ring lab format clean packages
 
 ## Build, start the relay and the signaling server of examples/signaling: http://127.0.0.1:8080/ (LAN=1: HTTPS, for a phone).
 run: build
@@ -58,6 +58,13 @@ bench-ring: build
 	@[ -x .venv/bin/python ] || python3 -m venv .venv
 	@.venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
 	.venv/bin/python bench/ring_latency.py
+
+## Calls of real clients over emulated networks, through the relay and without it: a table, and plots in bench/out/lab (root).
+lab: build
+	scripts/install-packages.sh interop
+	@[ -x .venv/bin/python ] || python3 -m venv .venv
+	@.venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
+	unshare -n sh -c "ip link set lo up && .venv/bin/python Tests/lab/lab.py $(if $(PROFILES),--profiles $(PROFILES))"
 
 packages:
 	@scripts/install-packages.sh build

@@ -33,6 +33,7 @@ extension RelayClient {
         public var ifBusy: String?
         public var maxParticipants: Int?
         public var allowParallel: Bool?
+        public var timeouts: Timeouts?
         /// Given back unread; at most 4 KiB of JSON.
         public var metadata: JSON?
         public init(id: String? = nil, kind: Kind = .peer, media: Media, ring: RingRequest? = nil) {
@@ -41,6 +42,18 @@ extension RelayClient {
             self.media = media
             self.ring = ring
         }
+    }
+
+    /// Times that a room sets for itself, ms; nil: the relay's defaults (docs/calls.md). 0 turns `idleMs` and `aloneMs` off.
+    public struct Timeouts: Hashable, Sendable, Codable {
+        public var preparedMs: Int64?
+        public var connectingMs: Int64?
+        public var emptyMs: Int64?
+        public var maxDurationMs: Int64?
+        public var joinAfterClaimMs: Int64?
+        public var idleMs: Int64?
+        public var aloneMs: Int64?
+        public init() {}
     }
 
     /// A room as the relay shows it.

@@ -22,6 +22,11 @@ struct Transport {
     var firstTrack: Int32 = -1
     var firstSubscription: Int32 = -1
     var room: Int32 = -1
+    /// What is known of the path to it; absent where its packets carry no transport-wide numbers.
+    var downlink: UnsafeMutablePointer<Downlink>?
+    /// What it is told by REMB to send at most, bits per second, and since when.
+    var heldTo = Limits.openREMB
+    var heldSince = Instant(nanoseconds: 0)
     /// Receiver of transport-cc numbers; absent where not negotiated.
     var transportFeedback: TransportFeedbackRecorder?
     var lastAuthenticated = Instant(nanoseconds: 0)
@@ -36,6 +41,7 @@ struct Transport {
     var nextCheck = Instant.distantFuture
     var nextStatistics = Instant.distantFuture
     var nextRepair = Instant.distantFuture
+    var nextProbe = Instant.distantFuture
     var lastPathSwitch = Instant(nanoseconds: -1_000_000_000_000)
     var phaseSince = Instant(nanoseconds: 0)
     var statistics = TransportStatistics()
@@ -55,6 +61,8 @@ struct TransportFlags: OptionSet {
     static let interrupted = TransportFlags(rawValue: 16)
     /// REMB was negotiated for what it sends.
     static let usesREMB = TransportFlags(rawValue: 32)
+    /// A picture passes to it: its packets carry transport-wide numbers.
+    static let numbered = TransportFlags(rawValue: 64)
 }
 
 /// An address that passed a check of ours or of the client's.
@@ -180,6 +188,8 @@ struct Subscription {
     var payloadType: UInt8
     var rtxPayloadType: UInt8
     var midID: UInt8
+    /// The receiver's element id for transport-wide numbers; 0: the slot's packets carry none.
+    var transportCCID: UInt8
     var midByteCount: UInt8
     var mid: SIMD16<UInt8>
     /// Sender's element id (0…15) → receiver's id; 0: not passed.

@@ -42,9 +42,23 @@ extension MediaEngine {
             }
             _ = RTCPWriter.appendSourceDescription(
                 to: &out, ssrc: transport.pointee.reporterSSRC, cname: cname.span)
-            if transport.pointee.flags.contains(.usesREMB), transport.pointee.transportFeedback == nil {
+            if transport.pointee.flags.contains(.usesREMB),
+                transport.pointee.transportFeedback == nil || transport.pointee.heldTo < Limits.openREMB
+            {
                 appendREMB(index, to: &out)
             }
+        }
+        transport.pointee.downlink?.pointee.estimator.advance(to: now)
+    }
+
+    /// Tells the client at once what it may send: a compound, as RFC 3550 §6.1 wants it.
+    func sendREMB(_ index: Int32) {
+        sendRTCP(index) { out in
+            guard
+                RTCPWriter.appendReceiverReport(
+                    to: &out, ssrc: transports[Int(index)].reporterSSRC, blocks: Span())
+            else { return }
+            appendREMB(index, to: &out)
         }
     }
 
@@ -97,7 +111,7 @@ extension MediaEngine {
         let ssrcs = (0..<Int(transports[Int(index)].sourceCount)).map { sourceSSRCs[first + $0] }
         guard !ssrcs.isEmpty else { return }
         _ = RTCPWriter.appendREMB(
-            to: &out, senderSSRC: transports[Int(index)].reporterSSRC, bitRate: Limits.openREMB,
+            to: &out, senderSSRC: transports[Int(index)].reporterSSRC, bitRate: transports[Int(index)].heldTo,
             ssrcs: ssrcs.span)
     }
 

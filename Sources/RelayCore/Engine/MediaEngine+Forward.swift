@@ -120,7 +120,7 @@ extension MediaEngine {
         write(
             subscription, payloadType: subscription.pointee.payloadType, ssrc: subscription.pointee.ssrc,
             sequence: sequence, header: header, packet: packet, originalSequence: -1, payload: payload,
-            payloadByteCount: payloadByteCount)
+            payloadByteCount: payloadByteCount, now: now)
         subscription.pointee.packetsSent &+= 1
         subscription.pointee.octetsSent &+= UInt32(truncatingIfNeeded: payloadByteCount)
         subscription.pointee.lastSent = now
@@ -131,7 +131,7 @@ extension MediaEngine {
     func write(
         _ subscription: UnsafeMutablePointer<Subscription>, payloadType: UInt8, ssrc: UInt32, sequence: UInt64,
         header: RTPHeader, packet: UnsafeMutablePointer<UInt8>, originalSequence: Int,
-        payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int
+        payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int, now: Instant
     ) {
         let receiver = transports + Int(subscription.pointee.receiver)
         guard let cipher = receiver.pointee.sendCipher, receiver.pointee.selectedPath >= 0 else {
@@ -142,7 +142,11 @@ extension MediaEngine {
         storeBigEndian(UInt16(truncatingIfNeeded: sequence), at: out + 2)
         storeBigEndian(subscription.pointee.timestamp.map(header.timestamp), at: out + 4)
         storeBigEndian(ssrc, at: out + 8)
-        let extensionByteCount = writeExtensions(subscription, packet: packet, to: out + 12)
+        let isNumbered =
+            receiver.pointee.flags.contains(.numbered) && subscription.pointee.transportCCID != 0
+        let extensionByteCount = writeExtensions(
+            subscription, packet: packet,
+            transportNumber: isNumbered ? receiver.pointee.downlink?.pointee.estimator.nextNumber : nil, to: out + 12)
         out[0] = extensionByteCount > 0 ? 0x90 : 0x80
         let headerByteCount = 12 &+ extensionByteCount
         // The OSN is payload of the RTX packet, so it is sealed with it: the payload must be contiguous.
@@ -161,17 +165,21 @@ extension MediaEngine {
             out, headerByteCount: headerByteCount, payload: body, payloadByteCount: bodyByteCount, ssrc: ssrc,
             index: sequence)
         transmit.commit(byteCount: total, to: receiver.pointee.peer, local: receiver.pointee.local)
+        if isNumbered {
+            receiver.pointee.downlink?.pointee.estimator.sent(
+                byteCount: total &+ Downlink.pathByteCount, at: now, probe: activeProbe)
+        }
         receiver.pointee.statistics.packetsSent &+= 1
         receiver.pointee.statistics.bytesSent &+= UInt64(truncatingIfNeeded: total)
         counters.packetsForwarded &+= 1
         counters.bytesForwarded &+= UInt64(truncatingIfNeeded: total)
     }
 
-    /// The receiver's own MID and the elements that pass from leg to leg, under the receiver's ids (RFC 8285). Returns the
+    /// The receiver's own MID, its transport-wide number, and the elements that pass from leg to leg, under the receiver's ids (RFC 8285). Returns the
     /// block's byte count, 0 for none. Two-byte form only where an element needs it.
     @inline(__always) private func writeExtensions(
         _ subscription: UnsafeMutablePointer<Subscription>, packet: UnsafeMutablePointer<UInt8>,
-        to block: UnsafeMutablePointer<UInt8>
+        transportNumber: UInt16?, to block: UnsafeMutablePointer<UInt8>
     ) -> Int {
         let passed = subscription.pointee.passedIDs
         var isTwoByte = subscription.pointee.midID > 14
@@ -193,6 +201,11 @@ extension MediaEngine {
                 k &+= 1
             }
             at &+= Int(byteCount)
+        }
+        if let transportNumber {
+            at = writeElementHead(block, at: at, id: subscription.pointee.transportCCID, byteCount: 2, isTwoByte)
+            storeBigEndian(transportNumber, at: block + at)
+            at &+= 2
         }
         i = 0
         while i < elementCount {

@@ -111,6 +111,9 @@ extension MediaEngine {
     /// Puts the slot into its track's chain: the next packet is the first that passes.
     func enchain(_ slot: Int32) {
         let subscription = subscriptions[slot]
+        if subscription.pointee.kind == .video, transports[Int(subscription.pointee.receiver)].downlink != nil {
+            transports[Int(subscription.pointee.receiver)].flags.insert(.numbered)
+        }
         let track = tracks[subscription.pointee.track]
         subscription.pointee.source = -1
         subscription.pointee.flow = .passing
@@ -124,10 +127,22 @@ extension MediaEngine {
         let track = tracks[subscription.pointee.track]
         if subscription.pointee.flow == .passing { unchain(slot) } else { track.pointee.awaitingCount -= 1 }
         subscription.pointee.flow = .stopped
+        if subscription.pointee.kind == .video { stopNumbering(subscription.pointee.receiver) }
         if !track.pointee.isWatched, let history = track.pointee.history {
             history.destroy()
             track.pointee.history = nil
         }
+    }
+
+    /// Without a picture there is no rate to steer: sound alone is not worth the feedback.
+    private func stopNumbering(_ receiver: Int32) {
+        var isWatching = false
+        forEachSlot(of: receiver) { slot in
+            if subscriptions[slot].pointee.kind == .video, subscriptions[slot].pointee.flow != .stopped {
+                isWatching = true
+            }
+        }
+        if !isWatching { transports[Int(receiver)].flags.remove(.numbered) }
     }
 
     private func unchain(_ slot: Int32) {

@@ -115,12 +115,16 @@ extension MediaEngine {
             nextOfReceiver: transport.pointee.firstSubscription, source: -1, sequence: SequenceMap(),
             timestamp: TimestampMap(), ssrc: section.sendSSRC, rtxSSRC: section.sendRTXSSRC,
             payloadType: section.payloadType, rtxPayloadType: section.rtxPayloadType ?? 0,
-            midID: section.extensions[.mid], midByteCount: UInt8(min(section.mid.utf8.count, 16)), mid: mid,
+            midID: section.extensions[.mid], transportCCID: transportCCID(of: section),
+            midByteCount: UInt8(min(section.mid.utf8.count, 16)), mid: mid,
             passedIDs: SIMD16(repeating: 0), rtxIndex: SequenceMap.drawFirstOutput(using: &random), packetsSent: 0,
             octetsSent: 0,
             lastSent: Instant(nanoseconds: 0), repairBudget: TokenBucket(), firstOutput: 0, remote: SlotReport())
         guard let slot = subscriptions.insert(subscription) else { return }
         transport.pointee.firstSubscription = slot
+        if subscription.transportCCID != 0, section.kind == .video, transport.pointee.downlink == nil {
+            transport.pointee.downlink = Downlink.create()
+        }
         if transport.pointee.reporterSSRC == 1 { transport.pointee.reporterSSRC = section.sendSSRC }
     }
 
@@ -198,6 +202,7 @@ extension MediaEngine {
         let transport = transports + Int(index)
         let room = transport.pointee.room
         if transport.pointee.flags.contains(.hasKeys) { rememberForGoodbye(transport.pointee) }
+        releaseHold(by: index, now: now)
         handshakeRequests.append(.close(transport.pointee.handle))
         release(index)
         // A slot that became free may have been waited for.
@@ -211,6 +216,7 @@ extension MediaEngine {
         news.append(.ended(transport.handle, reason, at: now, statistics(of: index, now: now)))
         // What closed or failed has said its last; a lost one is not written to any more.
         handshakeRequests.append(.close(transport.handle))
+        releaseHold(by: index, now: now)
         release(index)
         fillSlots(ofRoom: transport.room, now: now)
         guard isAlone, let room, room.isPeer, transport.flags.contains(.joined),
@@ -255,6 +261,7 @@ extension MediaEngine {
             (sources + Int(index) * Limits.sourcesPerTransport + k).pointee.replay.destroy()
         }
         transport.pointee.transportFeedback?.destroy()
+        if let downlink = transport.pointee.downlink { Downlink.destroy(downlink) }
         transport.pointee.receiveCipher?.destroy()
         transport.pointee.sendCipher?.destroy()
         for k in 0..<Int32(transport.pointee.pathCount) {

@@ -52,8 +52,10 @@ extension MediaEngine {
         case .fullIntraRequest:
             var entries = FIRCursor(item)
             while let entry = entries.next(in: packet) { receiveKeyFrameWish(entry.ssrc, from: index, now: now) }
+        case .transportFeedback:
+            receiveTransportFeedback(item, packet, from: index, now: now)
         default:
-            // SDES, BYE, APP, XR, REMB, transport-cc: of no consequence for forwarding.
+            // SDES, BYE, APP, XR, REMB: of no consequence for forwarding.
             break
         }
     }
@@ -116,7 +118,7 @@ extension MediaEngine {
         }
     }
 
-    private func repeatPacket(
+    func repeatPacket(
         _ number: UInt16, _ stored: PacketHistory.Index, to subscription: UnsafeMutablePointer<Subscription>,
         now: Instant
     ) {
@@ -139,13 +141,13 @@ extension MediaEngine {
             write(
                 subscription, payloadType: subscription.pointee.rtxPayloadType, ssrc: subscription.pointee.rtxSSRC,
                 sequence: subscription.pointee.rtxIndex, header: header, packet: found.packet,
-                originalSequence: Int(number), payload: payload, payloadByteCount: payloadByteCount)
+                originalSequence: Int(number), payload: payload, payloadByteCount: payloadByteCount, now: now)
             subscription.pointee.rtxIndex += 1
         } else {
             write(
                 subscription, payloadType: subscription.pointee.payloadType, ssrc: subscription.pointee.ssrc,
                 sequence: output, header: header, packet: found.packet, originalSequence: -1, payload: payload,
-                payloadByteCount: payloadByteCount)
+                payloadByteCount: payloadByteCount, now: now)
         }
     }
 }

@@ -13,6 +13,7 @@ extension MediaEngine {
             if !watchLiveness(index, now: now) { return }
             if now >= transport.pointee.nextTransportFeedback { sendTransportFeedback(index, now: now) }
             if now >= transport.pointee.nextRepair { sendRepairRequests(index, now: now) }
+            if now >= transport.pointee.nextProbe { sendProbe(index, now: now) }
             if now >= transport.pointee.nextReport { sendReports(index, now: now) }
             if now >= transport.pointee.nextStatistics {
                 news.append(.statistics(transport.pointee.handle, statistics(of: index, now: now), at: now))
@@ -28,6 +29,7 @@ extension MediaEngine {
         var next = min(transport.pointee.nextCheck, transport.pointee.nextReport)
         next = min(next, transport.pointee.nextTransportFeedback)
         next = min(next, transport.pointee.nextRepair)
+        next = min(next, transport.pointee.nextProbe)
         next = min(next, transport.pointee.nextStatistics)
         if transport.pointee.flags.contains(.hasKeys) { next = min(next, livenessDeadline(transport.pointee)) }
         if next == .distantFuture {

@@ -37,6 +37,8 @@ public final class MediaEngine {
     /// Header-extension elements of the packet at hand: sender's id, offset, byte count.
     let elements: UnsafeMutablePointer<(id: UInt8, offset: UInt16, byteCount: UInt8)>
     var elementCount = 0
+    /// The probe that the packet being written belongs to; 0: none.
+    var activeProbe: UInt8 = 0
 
     var details: [TransportDetails?]
     var freeTransports: [Int32] = []

@@ -46,8 +46,9 @@ extension SimulatedClient {
         case .transportFeedback(let feedback):
             counters.transportFeedbacks += 1
             acknowledged.formUnion(feedback.received)
-        case .maximumBitrate:
+        case .maximumBitrate(_, let bitsPerSecond, _):
             counters.bitrateLimits += 1
+            bitrateLimit = bitsPerSecond
         case .goodbye:
             counters.goodbyes += 1
         case .sourceDescription, .other:
@@ -88,6 +89,19 @@ extension SimulatedClient {
                 ssrc: stream.ssrc, ntp: NTPTime(now).rawValue, rtp: stream.timestamp(at: now),
                 packets: stream.packetCount, octets: stream.octetCount, blocks: index == 0 ? blocks : [])
             sendRTCP([report, .sourceDescription(ssrc: stream.ssrc, cname: "c\(tag)")])
+        }
+    }
+
+    /// Everything that was recorded, in as many packets as that takes.
+    func sendTransportFeedback() {
+        feedbackAt = .distantFuture
+        while feedback.pendingCount > 0 {
+            let packet = [UInt8](capacity: TransportFeedbackRecorder.byteLimit) { output in
+                _ = feedback.appendFeedback(to: &output, senderSSRC: reportSSRC, mediaSSRC: 0)
+            }
+            guard !packet.isEmpty else { return }
+            counters.feedbackSent += 1
+            sendProtected(rtcp: packet)
         }
     }
 

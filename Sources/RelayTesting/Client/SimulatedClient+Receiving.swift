@@ -40,6 +40,7 @@ extension SimulatedClient {
     }
 
     private func deliver(_ header: RTPHeader, _ plain: [UInt8]) {
+        if options.sendsTransportFeedback { note(header, plain) }
         var payload = Array(plain[header.headerByteCount...])
         if header.hasPadding, let last = payload.last { payload.removeLast(min(payload.count, Int(last))) }
         if let section = sections.first(where: {
@@ -61,6 +62,18 @@ extension SimulatedClient {
         received[header.ssrc] = stream
         store(
             stream, section, header, plain, payload, sequence: stream.extend(header.sequenceNumber), isRepair: false)
+    }
+
+    /// The packet's transport-wide number, where it has one, goes into the next feedback.
+    private func note(_ header: RTPHeader, _ plain: [UInt8]) {
+        var cursor = HeaderExtensionCursor(header)
+        while let element = cursor.next(in: plain.span) {
+            guard element.byteCount == 2, sections.contains(where: { $0.extensions[.transportCC] == element.id })
+            else { continue }
+            feedback.record(
+                UInt16(plain[element.offset]) << 8 | UInt16(plain[element.offset + 1]), arrival: now)
+            feedbackAt = min(feedbackAt, now + .milliseconds(50))
+        }
     }
 
     /// RFC 4588 §4: the first two bytes are the number of the packet that is repaired.

@@ -82,10 +82,21 @@ extension SimulatedClient {
         wantsKeyFrame = false
         let count = isKey ? options.packetsPerKeyFrame : options.packetsPerFrame
         let contents = stream.maker.frame(
-            isKey: isKey, packetCount: count, byteCount: options.videoPayloadByteCount)
+            isKey: isKey, packetCount: limited(count), byteCount: options.videoPayloadByteCount)
         for (index, content) in contents.enumerated() {
             sendMedia(stream, content, marker: index == contents.count - 1, stamps: true)
         }
+    }
+
+    /// How many of a picture's packets the relay's limit allows: at least one, or the picture would stand still.
+    private func limited(_ count: Int) -> Int {
+        guard options.obeysBitrateLimits, let bitrateLimit else { return count }
+        let audio = 1_000_000_000 / options.audioInterval.nanoseconds * Int64(options.audioPayloadByteCount + 80) * 8
+        let bits = max(0, Double(bitrateLimit) - Double(audio)) * Double(options.videoInterval.nanoseconds) / 1e9
+        pictureCredit = min(pictureCredit + bits / 8, Double(count * (options.videoPayloadByteCount + 80)) * 2)
+        let allowed = max(1, min(count, Int(pictureCredit) / (options.videoPayloadByteCount + 80)))
+        pictureCredit = max(0, pictureCredit - Double(allowed * (options.videoPayloadByteCount + 80)))
+        return allowed
     }
 
     private func sendMedia(_ stream: SentStream, _ content: [UInt8], marker: Bool, stamps: Bool) {

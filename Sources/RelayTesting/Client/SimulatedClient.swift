@@ -36,6 +36,10 @@ public final class SimulatedClient {
         /// Names its SSRCs in the offer.
         public var signalsSSRCs = true
         public var asksForRepairs = true
+        /// Tells the relay which of its numbered packets came, each 50 ms, as browsers do.
+        public var sendsTransportFeedback = true
+        /// Makes its pictures smaller when the relay limits its rate.
+        public var obeysBitrateLimits = true
         /// Keeps what it received packet by packet (else only counts).
         public var keepsPackets = true
         /// Shared by many clients of a load generator; nil: its own.
@@ -75,6 +79,7 @@ public final class SimulatedClient {
         public var receiverReports = 0
         public var senderReports = 0
         public var bitrateLimits = 0
+        public var feedbackSent = 0
         public var goodbyes = 0
         public var malformedRTCP = 0
         /// Came before this side's keys: the relay's last DTLS flight was lost.
@@ -99,6 +104,8 @@ public final class SimulatedClient {
     /// Transport-wide numbers that the relay's feedback called received.
     public internal(set) var acknowledged: Set<UInt16> = []
     public internal(set) var transportNumber: UInt16 = 0
+    /// What the relay's latest REMB allows, bits per second; nil before the first.
+    public internal(set) var bitrateLimit: UInt64?
     /// The relay's last sender report of each SSRC.
     public internal(set) var senderReports: [UInt32: SenderReportSeen] = [:]
     public internal(set) var lastReceiverBlocks: [ReportBlock] = []
@@ -132,6 +139,10 @@ public final class SimulatedClient {
     var audioAt = Instant.distantFuture
     var videoAt = Instant.distantFuture
     var reportAt = Instant.distantFuture
+    var feedbackAt = Instant.distantFuture
+    var feedback = TransportFeedbackRecorder.create()
+    /// Bytes of pictures that a limited rate has left over.
+    var pictureCredit = 0.0
     var wantsKeyFrame = true
     var opusIndex = 0
     var random: RandomSource
@@ -151,6 +162,7 @@ public final class SimulatedClient {
     deinit {
         sendCipher?.destroy()
         receiveCipher?.destroy()
+        feedback.destroy()
     }
 
     public var isConnected: Bool { phase == .connected }
@@ -192,7 +204,7 @@ public final class SimulatedClient {
         guard phase != .closed, phase != .new else { return .distantFuture }
         var earliest = min(checkAt, dtls.deadline)
         guard phase == .connected else { return earliest }
-        earliest = min(earliest, min(reportAt, min(audioAt, videoAt)))
+        earliest = min(earliest, min(min(reportAt, feedbackAt), min(audioAt, videoAt)))
         for stream in received.values { earliest = min(earliest, stream.repairDeadline) }
         return earliest
     }
@@ -208,6 +220,7 @@ public final class SimulatedClient {
         guard phase == .connected else { return }
         sendDueMedia()
         askForRepairs()
+        if feedbackAt <= now { sendTransportFeedback() }
         if reportAt <= now { sendReports() }
     }
 

@@ -15,6 +15,10 @@ public final class VirtualNetwork {
         /// 0…1: the datagram is held back by `reorderDelay` at most and overtaken.
         public var reordering = 0.0
         public var reorderDelay = Interval.milliseconds(20)
+        /// Bits per second that pass; nil: no bottleneck.
+        public var rate: Double?
+        /// The longest queue before the bottleneck; what comes on top is lost.
+        public var queue = Interval.milliseconds(300)
         public init(
             loss: Double = 0, delay: Interval = .milliseconds(10), jitter: Interval = .zero, duplication: Double = 0,
             reordering: Double = 0
@@ -56,6 +60,8 @@ public final class VirtualNetwork {
 
     private var qualities: [Link: Quality] = [:]
     private var lastArrival: [Link: Instant] = [:]
+    /// Until when a link's bottleneck is busy with what was sent before.
+    private var busyUntil: [Link: Instant] = [:]
     private var random: RandomSource
     /// A binary heap by arrival and order of sending.
     private var heap: [Datagram] = []
@@ -83,7 +89,18 @@ public final class VirtualNetwork {
             counters.lost += 1
             return
         }
-        var arrival = now + quality.delay + fraction(of: quality.jitter)
+        var leaves = now
+        if let rate = quality.rate {
+            let start = max(now, busyUntil[link] ?? now)
+            guard start - now <= quality.queue else {
+                counters.lost += 1
+                return
+            }
+            // IPv4 and UDP headers take their share.
+            leaves = start + .nanoseconds(Int64(Double((bytes.count + 28) * 8) * 1e9 / rate))
+            busyUntil[link] = leaves
+        }
+        var arrival = leaves + quality.delay + fraction(of: quality.jitter)
         if isHeldBack {
             arrival += fraction(of: quality.reorderDelay)
         } else {

@@ -10,7 +10,13 @@ import Testing
     private func call(_ id: String, _ media: RelayClient.Media = .video) -> RelayClient.RoomRequest {
         var ring = RelayClient.RingRequest(caller: "alice", callees: ["bob"])
         ring.callerName = "Alice"
-        return RelayClient.RoomRequest(id: id, media: media, ring: ring)
+        // A busy machine may let minutes pass between two awaits: no timer of the call takes part.
+        ring.windowMs = 3_600_000
+        var room = RelayClient.RoomRequest(id: id, media: media, ring: ring)
+        var timeouts = RelayClient.Timeouts()
+        timeouts.joinAfterClaimMs = 3_600_000
+        room.timeouts = timeouts
+        return room
     }
 
     /// A request of a participant, by its token.

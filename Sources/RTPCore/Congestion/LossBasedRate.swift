@@ -1,0 +1,67 @@
+/// The rate that loss allows: untouched by a few lost packets, cut when more than a tenth is missing
+/// (draft-ietf-rmcat-gcc-02 §6). Bits per second; unlimited until loss has limited it.
+///
+/// Beyond the draft: the median of the last ten windows is taken for the path's own loss and does not count. A
+/// loss p that the rate causes is cured by the five cuts made before it becomes the median, since
+/// (1 − p/2)^5 < 1 − p up to 0.96; one that outlives them is not caused by the rate, and a radio link that loses
+/// every seventh packet would starve.
+struct LossBasedRate {
+    private static let light = 0.02
+    private static let heavy = 0.10
+    private static let window = Interval.milliseconds(500)
+    private static let leastCount = 20
+    private static let growth = 1.05
+
+    /// Nil: loss limits nothing.
+    private(set) var rate: Double?
+    /// Of the last complete window, 0…1.
+    private(set) var lossFraction = 0.0
+    private var arrived = 0
+    private var missing = 0
+    private var windowStart: Instant?
+    private var history = InlineArray<10, Double>(repeating: 0)
+    private var windowCount = 0
+
+    mutating func count(arrived: Int, missing: Int) {
+        self.arrived += arrived
+        // A packet that came after all takes its loss back.
+        self.missing = max(0, self.missing + missing)
+    }
+
+    /// - Parameter current: the rate in use, from which a first cut starts.
+    mutating func update(current: Double, now: Instant) {
+        let start = windowStart ?? now
+        windowStart = start
+        let total = arrived + missing
+        guard now - start >= Self.window, total >= Self.leastCount else { return }
+        lossFraction = Double(missing) / Double(total)
+        arrived = 0
+        missing = 0
+        windowStart = now
+        let own = ownLoss
+        history[windowCount % history.count] = lossFraction
+        windowCount += 1
+        let caused = max(0, (lossFraction - own) / (1 - own))
+        if caused > Self.heavy {
+            rate = min(rate ?? current, current) * (1 - 0.5 * caused)
+        } else if let limited = rate, caused < Self.light {
+            let raised = limited * Self.growth
+            // Once the delay alone decides again, loss limits nothing.
+            rate = raised > current * 1.5 ? nil : raised
+        }
+    }
+
+    /// The median of the last ten windows; 0 before there are as many.
+    private var ownLoss: Double {
+        guard windowCount >= history.count else { return 0 }
+        var sorted = history
+        for k in 1..<sorted.count {
+            var j = k
+            while j > 0, sorted[j - 1] > sorted[j] {
+                sorted.swapAt(j - 1, j)
+                j -= 1
+            }
+        }
+        return min(sorted[(sorted.count - 1) / 2], 0.9)
+    }
+}

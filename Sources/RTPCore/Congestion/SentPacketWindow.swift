@@ -1,0 +1,98 @@
+// What went out under which transport-wide number. Owns the numbering of one transport; refuses to judge what
+// the receiver says of it.
+
+/// Remembers the packets of one transport by their transport-wide number until feedback tells of them
+/// (draft-holmer-rmcat-transport-wide-cc-extensions-01 §2). The window holds the newest 512; a packet that was
+/// not reported on by then is forgotten.
+///
+/// Owns C memory (8 KiB): made by `create`, freed once by `destroy`. Copies share that memory. Allocates
+/// nothing in between.
+@safe public struct SentPacketWindow {
+    /// How many packets are remembered; a power of two.
+    public static let windowCount: Int64 = 512
+
+    /// One packet as it was sent.
+    public struct Packet: Hashable, Sendable {
+        public var sentAt: Instant
+        /// With everything that the path carries for it.
+        public var byteCount: Int
+        /// The probe that it was part of; 0: none.
+        public var probe: UInt8
+    }
+
+    struct Entry {
+        var sentAt: Int64
+        /// 0: reported on, or never sent.
+        var byteCount: UInt16
+        var probe: UInt8
+        /// The receiver has said that it is missing.
+        var isMissing: Bool
+    }
+
+    private let entries: UnsafeMutablePointer<Entry>
+    /// The next packet's number, extended. The first is 1.
+    private var next: Int64 = 1
+
+    private init(entries: UnsafeMutablePointer<Entry>) { unsafe self.entries = entries }
+
+    public static func create() -> SentPacketWindow {
+        let entries = UnsafeMutablePointer<Entry>.allocate(capacity: Int(windowCount))
+        unsafe entries.initialize(
+            repeating: Entry(sentAt: 0, byteCount: 0, probe: 0, isMissing: false), count: Int(windowCount))
+        return unsafe SentPacketWindow(entries: entries)
+    }
+
+    /// Frees the memory; neither this value nor a copy of it may be used afterwards.
+    public func destroy() {
+        // Safe: allocated by `create`, and the caller's contract is to call this once.
+        unsafe entries.deallocate()
+    }
+
+    /// The number that the next packet gets.
+    public var nextNumber: UInt16 { UInt16(truncatingIfNeeded: next) }
+
+    /// Notes a packet that leaves now and gives it its number.
+    /// - Parameter byteCount: 1…65,535.
+    @discardableResult
+    public mutating func send(byteCount: Int, at now: Instant, probe: UInt8 = 0) -> UInt16 {
+        let number = next
+        next &+= 1
+        // Safe: the mask keeps the index inside the window.
+        unsafe entries[Int(number & (Self.windowCount - 1))] = Entry(
+            sentAt: now.nanoseconds, byteCount: UInt16(truncatingIfNeeded: byteCount), probe: probe,
+            isMissing: false)
+        return UInt16(truncatingIfNeeded: number)
+    }
+
+    /// A packet that the receiver has: told once, then forgotten.
+    /// - Returns: the packet, and whether it had been reported missing before; nil for a number that was never
+    ///   sent, has left the window or was told already.
+    public mutating func arrived(_ number: UInt16) -> (packet: Packet, wasMissing: Bool)? {
+        guard let index = index(of: number) else { return nil }
+        // Safe: `index(of:)` gives places of the window.
+        let entry = unsafe entries[index]
+        guard entry.byteCount > 0 else { return nil }
+        unsafe entries[index].byteCount = 0
+        return (
+            Packet(
+                sentAt: Instant(nanoseconds: entry.sentAt), byteCount: Int(entry.byteCount), probe: entry.probe),
+            entry.isMissing
+        )
+    }
+
+    /// A packet that the receiver has not: true the first time. It may still come.
+    public mutating func isMissing(_ number: UInt16) -> Bool {
+        guard let index = index(of: number) else { return false }
+        // Safe: as above.
+        let entry = unsafe entries[index]
+        guard entry.byteCount > 0, !entry.isMissing else { return false }
+        unsafe entries[index].isMissing = true
+        return true
+    }
+
+    private func index(of number: UInt16) -> Int? {
+        let extended = SequenceNumber.extend(number, near: next - 1)
+        guard extended < next, extended >= max(1, next - Self.windowCount) else { return nil }
+        return Int(extended & (Self.windowCount - 1))
+    }
+}

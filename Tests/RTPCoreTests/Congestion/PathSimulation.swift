@@ -1,0 +1,220 @@
+import RTPCore
+
+/// One bottleneck in virtual time, shared by flows that each obey an estimator of their own: video in frames of
+/// whole packets, audio, feedback each 50 ms as real transport-cc bytes. Seeded: a seed replays a run exactly.
+struct PathSimulation {
+    struct Path {
+        /// Bits per second from an instant on, in order; the first is at 0.
+        var capacity: [(from: Interval, rate: Double)] = [(.zero, 1_000_000)]
+        var oneWay = Interval.milliseconds(25)
+        /// The longest queue; what comes on top is dropped.
+        var queue = Interval.milliseconds(300)
+        var loss = 0.0
+        /// Extra delay of single packets behind the bottleneck, up to this; order is kept.
+        var jitter = Interval.zero
+
+        func rate(at time: Interval) -> Double {
+            capacity.last { $0.from <= time }!.rate
+        }
+    }
+
+    /// What was seen in one tenth of a second of one flow.
+    struct Sample {
+        var time: Interval
+        var target: Int
+        var sentBits = 0
+        var arrivedBits = 0
+        var lost = 0
+        var sent = 0
+        /// The longest time in the bottleneck's queue.
+        var queue = Interval.zero
+    }
+
+    struct Flow {
+        /// What the source would send at most, bits per second.
+        var most: Double
+        var estimator = BandwidthEstimator.create()
+        var recorder = TransportFeedbackRecorder.create()
+        /// What the source sends now: it follows the estimate with a lag.
+        var rate = 300_000.0
+        var samples: [Sample] = []
+        var nextFrame: Instant
+        var nextAudio: Instant
+        var nextFeedback: Instant
+        /// Probe packets still to be sent.
+        var probe: (id: UInt8, left: Int, spacing: Interval, next: Instant)?
+        var probeCount = 0
+
+        init(most: Double, startsAt start: Instant) {
+            self.most = most
+            nextFrame = start
+            nextAudio = start
+            nextFeedback = start + .milliseconds(50)
+        }
+
+        /// Mean of a field over a time, bits per second.
+        func arrived(from: Int, to: Int) -> Double { mean(from, to) { Double($0.arrivedBits) * 10 } }
+        func sent(from: Int, to: Int) -> Double { mean(from, to) { Double($0.sentBits) * 10 } }
+        func target(from: Int, to: Int) -> Double { mean(from, to) { Double($0.target) } }
+        /// Seconds.
+        private func mean(_ from: Int, _ to: Int, _ value: (Sample) -> Double) -> Double {
+            let part = samples.filter { $0.time >= .seconds(Int64(from)) && $0.time < .seconds(Int64(to)) }
+            return part.map(value).reduce(0, +) / Double(max(1, part.count))
+        }
+        func longestQueue(from: Int, to: Int) -> Interval {
+            samples.filter { $0.time >= .seconds(Int64(from)) && $0.time < .seconds(Int64(to)) }.map(\.queue).max()
+                ?? .zero
+        }
+    }
+
+    private enum Arrival {
+        case packet(flow: Int, number: UInt16, byteCount: Int, queued: Interval)
+        case feedback(flow: Int, bytes: [UInt8])
+    }
+
+    let path: Path
+    var flows: [Flow]
+    private var random: RandomSource
+    private var now = Instant(nanoseconds: 0)
+    private var busyUntil = Instant(nanoseconds: 0)
+    private var lastArrival = Instant(nanoseconds: 0)
+    private var arrivals: [(at: Instant, order: Int, what: Arrival)] = []
+    private var order = 0
+
+    init(path: Path, most: [Double], starts: [Interval]? = nil, seed: UInt64) {
+        self.path = path
+        random = .seeded(seed)
+        flows = most.enumerated().map { k, most in
+            Flow(most: most, startsAt: Instant(nanoseconds: 0) + (starts?[k] ?? .zero))
+        }
+    }
+
+    func destroy() {
+        for flow in flows {
+            flow.estimator.destroy()
+            flow.recorder.destroy()
+        }
+    }
+
+    mutating func run(seconds: Int) {
+        let end = Instant(nanoseconds: 0) + .seconds(Int64(seconds))
+        var nextSample = now + .milliseconds(100)
+        while now < end {
+            now += .milliseconds(1)
+            deliver()
+            for k in flows.indices { drive(k) }
+            if now >= nextSample {
+                nextSample += .milliseconds(100)
+                for k in flows.indices { flows[k].samples.append(sample(k)) }
+            }
+        }
+    }
+
+    private func sample(_ k: Int) -> Sample {
+        Sample(time: now - Instant(nanoseconds: 0), target: flows[k].estimator.target)
+    }
+
+    private mutating func drive(_ k: Int) {
+        if flows[k].samples.isEmpty { flows[k].samples.append(sample(k)) }
+        if now >= flows[k].nextAudio {
+            flows[k].nextAudio += .milliseconds(20)
+            send(120, flow: k)
+        }
+        if now >= flows[k].nextFrame {
+            flows[k].nextFrame += .milliseconds(33)
+            let wanted = min(Double(flows[k].estimator.target) - 50_000, flows[k].most)
+            // An encoder takes some frames to follow.
+            flows[k].rate += (max(wanted, 30_000) - flows[k].rate) * 0.3
+            let size = flows[k].rate * 0.033 / 8 * (0.7 + 0.6 * unit())
+            let count = Int(size / 1_150) + 1
+            for _ in 0..<count { send(max(100, Int(size) / count) + 50, flow: k) }
+        }
+        probe(k)
+        if now >= flows[k].nextFeedback {
+            flows[k].nextFeedback += .milliseconds(50)
+            flows[k].estimator.advance(to: now)
+            if flows[k].probe == nil,
+                let plan = flows[k].estimator.probe(wanted: Int(flows[k].most), now: now)
+            {
+                let count = max(5, plan.byteCount / 1_000)
+                let spacing = Interval.nanoseconds(Int64(8_000e9 / Double(plan.rate)))
+                flows[k].probe = (plan.id, count, spacing, now)
+                flows[k].probeCount += 1
+            }
+            feedback(k)
+        }
+    }
+
+    private mutating func probe(_ k: Int) {
+        while let probe = flows[k].probe, probe.next <= now {
+            send(1_000, flow: k, probe: probe.id)
+            flows[k].probe =
+                probe.left > 1 ? (probe.id, probe.left - 1, probe.spacing, probe.next + probe.spacing) : nil
+        }
+    }
+
+    private mutating func send(_ byteCount: Int, flow k: Int, probe: UInt8 = 0) {
+        let number = flows[k].estimator.sent(byteCount: byteCount, at: now, probe: probe)
+        let last = flows[k].samples.count - 1
+        flows[k].samples[last].sentBits += byteCount * 8
+        flows[k].samples[last].sent += 1
+        let start = max(now, busyUntil)
+        let queued = start - now
+        guard queued <= path.queue, unit() >= path.loss else {
+            flows[k].samples[last].lost += 1
+            return
+        }
+        let rate = path.rate(at: now - Instant(nanoseconds: 0))
+        busyUntil = start + .nanoseconds(Int64(Double(byteCount) * 8e9 / rate))
+        var arrival = busyUntil + path.oneWay
+        if path.jitter > .zero {
+            arrival += .nanoseconds(Int64(unit() * Double(path.jitter.nanoseconds)))
+        }
+        arrival = max(arrival, lastArrival)
+        lastArrival = arrival
+        push(.packet(flow: k, number: number, byteCount: byteCount, queued: queued), at: arrival)
+    }
+
+    private mutating func feedback(_ k: Int) {
+        while flows[k].recorder.pendingCount > 0 {
+            var recorder = flows[k].recorder
+            let bytes = [UInt8](capacity: TransportFeedbackRecorder.byteLimit) { output in
+                _ = recorder.appendFeedback(to: &output, senderSSRC: 1, mediaSSRC: 2)
+            }
+            flows[k].recorder = recorder
+            guard !bytes.isEmpty else { return }
+            push(.feedback(flow: k, bytes: bytes), at: now + path.oneWay)
+        }
+    }
+
+    private mutating func push(_ what: Arrival, at: Instant) {
+        order += 1
+        let entry = (at: at, order: order, what: what)
+        let place = arrivals.lastIndex { ($0.at, $0.order) < (at, order) }.map { $0 + 1 } ?? 0
+        arrivals.insert(entry, at: place)
+    }
+
+    private mutating func deliver() {
+        var count = 0
+        for (at, _, what) in arrivals {
+            guard at <= now else { break }
+            count += 1
+            switch what {
+            case .packet(let k, let number, let byteCount, let queued):
+                flows[k].recorder.record(number, arrival: at + .seconds(1_000))
+                let last = flows[k].samples.count - 1
+                flows[k].samples[last].arrivedBits += byteCount * 8
+                flows[k].samples[last].queue = max(flows[k].samples[last].queue, queued)
+            case .feedback(let k, let bytes):
+                var cursor = RTCPCursor(bytes.span)
+                while let item = cursor.next(in: bytes.span) {
+                    guard let feedback = TransportFeedback(item, in: bytes.span) else { continue }
+                    flows[k].estimator.receive(feedback, in: bytes.span, now: now)
+                }
+            }
+        }
+        arrivals.removeFirst(count)
+    }
+
+    private mutating func unit() -> Double { Double(random.next() >> 11) / Double(UInt64(1) << 53) }
+}
