@@ -20,6 +20,13 @@ import Testing
         )
     }
 
+    /// Cuts the way down to one of them to 400 kbit/s.
+    private func narrow(_ scene: CallScene, to receiver: CallScene.Participant) {
+        var quality = VirtualNetwork.Quality.perfect
+        quality.rate = 400_000
+        scene.network.setQuality(quality, from: CallScene.relayAddress, to: receiver.client.address)
+    }
+
     /// What the relay sends to one of them within `interval`, bits per second.
     private func rate(_ scene: CallScene, to receiver: CallScene.Participant, over interval: Interval) -> Double {
         var byteCount = 0
@@ -47,9 +54,7 @@ import Testing
         let scene = try CallScene()
         let (a, b) = try makeCall(scene)
         scene.run(for: .seconds(5))
-        var narrow = VirtualNetwork.Quality.perfect
-        narrow.rate = 400_000
-        scene.network.setQuality(narrow, from: CallScene.relayAddress, to: b.client.address)
+        narrow(scene, to: b)
         scene.run(for: .seconds(3))
         let held = rate(scene, to: b, over: .seconds(5))
         #expect(held < 480_000, "\(held) bit/s")
@@ -69,9 +74,7 @@ import Testing
         let scene = try CallScene()
         let (a, b) = try makeCall(scene)
         scene.run(for: .seconds(3))
-        var narrow = VirtualNetwork.Quality.perfect
-        narrow.rate = 400_000
-        scene.network.setQuality(narrow, from: CallScene.relayAddress, to: b.client.address)
+        narrow(scene, to: b)
         scene.run(for: .seconds(5))
         #expect(a.client.bitrateLimit != nil)
         #expect(b.client.bitrateLimit == nil)
@@ -83,9 +86,7 @@ import Testing
         let scene = try CallScene()
         let (a, b) = try makeCall(scene)
         scene.run(for: .seconds(3))
-        var narrow = VirtualNetwork.Quality.perfect
-        narrow.rate = 400_000
-        scene.network.setQuality(narrow, from: CallScene.relayAddress, to: b.client.address)
+        narrow(scene, to: b)
         scene.run(for: .seconds(3))
         #expect(a.client.bitrateLimit.map { $0 < 600_000 } == true)
         scene.remove(b)
@@ -104,9 +105,7 @@ import Testing
                     $0.keepsPackets = false
                 }, in: room, kind: .group, joins: true)
         }
-        var narrow = VirtualNetwork.Quality.perfect
-        narrow.rate = 400_000
-        scene.network.setQuality(narrow, from: CallScene.relayAddress, to: members[2].client.address)
+        narrow(scene, to: members[2])
         scene.run(for: .seconds(6))
         #expect(members.allSatisfy { $0.client.bitrateLimit == nil })
     }

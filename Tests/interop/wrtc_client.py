@@ -36,6 +36,10 @@ def pictures():
 class WrtcClient:
     """`warm`: sends from the start, against the closed gate; else the tracks are null until `join`."""
 
+    # What it sends: `rate` pictures of this size a second, one second's worth of them made by `pictures`.
+    width, height, rate = WIDTH, HEIGHT, RATE
+    pictures = staticmethod(pictures)
+
     def __init__(self, relay, room, uid, bearer, warm=True, proxy=None):
         self.relay, self.room, self.uid, self.bearer = relay, room, uid, bearer
         self.warm, self.proxy = warm, proxy
@@ -81,13 +85,13 @@ class WrtcClient:
 
     async def play_pictures(self):
         writer = self.video.writable.get_writer()
-        frames, index, started = pictures(), 0, time.monotonic()
+        frames, index, started = self.pictures(), 0, time.monotonic()
         while True:
             stamp = int((time.monotonic() - started) * 1_000_000)
-            await writer.write(webrtc.VideoFrame(frames[index % RATE], webrtc.VideoFrameBufferInit(
-                format="I420", coded_width=WIDTH, coded_height=HEIGHT, timestamp=stamp)))
+            await writer.write(webrtc.VideoFrame(frames[index % self.rate], webrtc.VideoFrameBufferInit(
+                format="I420", coded_width=self.width, coded_height=self.height, timestamp=stamp)))
             index += 1
-            await asyncio.sleep(max(0, started + index / RATE - time.monotonic()))
+            await asyncio.sleep(max(0, started + index / self.rate - time.monotonic()))
 
     async def join(self):
         if not self.warm:

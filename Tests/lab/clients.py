@@ -3,10 +3,10 @@
 `RelayCall` is a call through the relay, `DirectCall` the same two clients with no relay between; both run over one emulated link.
 """
 import asyncio
+import functools
 import random
 import re
 import sys
-import time
 import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -19,6 +19,7 @@ from relay import participant  # noqa: E402
 WIDTH, HEIGHT, RATE = 640, 480, 25
 
 
+@functools.cache
 def noise():
     """A second of pictures that no codec can guess: blocks of random grey over a moving bar."""
     source = random.Random(7)
@@ -34,24 +35,14 @@ def noise():
 
 
 class LabClient(wrtc_client.WrtcClient):
-    frames = None
-
-    async def play_pictures(self):
-        LabClient.frames = LabClient.frames or noise()
-        writer = self.video.writable.get_writer()
-        index, started = 0, time.monotonic()
-        while True:
-            stamp = int((time.monotonic() - started) * 1_000_000)
-            await writer.write(webrtc.VideoFrame(self.frames[index % RATE], webrtc.VideoFrameBufferInit(
-                format="I420", coded_width=WIDTH, coded_height=HEIGHT, timestamp=stamp)))
-            index += 1
-            await asyncio.sleep(max(0, started + index / RATE - time.monotonic()))
+    width, height, rate = WIDTH, HEIGHT, RATE
+    pictures = staticmethod(noise)
 
     async def sample(self):
         """What the client's statistics say now; counters since its start."""
         found = dict.fromkeys((
             "frames", "freezes", "freezeSeconds", "videoBytes", "audioBytes", "audioLost", "audioPackets", "videoLost", "concealed",
-            "silentConcealed", "samples", "sentBytes", "keyFrames", "nacks", "plis", "roundTrip", "estimate", "height", "jitterBuffer"), 0)
+            "silentConcealed", "samples", "sentBytes", "keyFrames", "nacks", "plis", "roundTrip", "estimate", "height"), 0)
         for item in (await self.pc.get_stats()).values():
             kind = str(item.type)
             if kind == "inbound-rtp" and item.kind == "video":
