@@ -54,17 +54,24 @@ private struct LinkValues {
     }
 
     mutating func command() -> WorkerCommand {
-        switch count(6) {
+        switch count(7) {
         case 0: .create(configuration())
         case 1: .join(handle())
         case 2: .remove(handle())
         case 3: .restartICE(handle(), local: credentials(), remote: credentials())
         case 4: .gates(handle(), gates())
         case 5: .adopted
+        case 6: .slots(handle(), (0..<count(4)).map { _ in wish() })
         default: .shutDown
         }
     }
 
+    mutating func wish() -> SlotWish {
+        SlotWish(section: UInt8(count(63)), pinned: bool() ? handle() : nil, wantedHeight: integer())
+    }
+    mutating func occupants() -> [SlotOccupant] {
+        (0..<count(4)).map { _ in SlotOccupant(section: UInt8(count(63)), sender: handle()) }
+    }
     mutating func gates() -> MediaGates { MediaGates(rawValue: integer(UInt8.self) & 127) }
 
     mutating func configuration() -> TransportConfiguration {
@@ -106,7 +113,7 @@ private struct LinkValues {
     }
 
     mutating func news() -> WorkerNews {
-        switch count(8) {
+        switch count(10) {
         case 0: .prepared(handle(), at: instant())
         case 1: .joined(handle(), at: instant())
         case 2:
@@ -116,6 +123,8 @@ private struct LinkValues {
         case 5: .pathChanged(handle(), at: instant())
         case 6: .media(handle(), pick(MediaKind.self), at: instant())
         case 7: .removed(handle(), statistics(), at: instant())
+        case 8: .slots(handle(), occupants(), at: instant())
+        case 9: .speaker(handle(), at: instant())
         default: .statistics(handle(), statistics(), at: instant())
         }
     }
@@ -131,7 +140,7 @@ private struct LinkValues {
                 TransportSnapshot(
                     participant: handle(), room: RoomHandle(handle().value),
                     phase: TransportPhase(rawValue: UInt8(count(2))) ?? .joined, isInterrupted: bool(),
-                    since: instant(), gates: gates())
+                    since: instant(), gates: gates(), slots: occupants(), isSpeaker: bool())
             }, news: (0..<count(5)).map { _ in news() })
     }
 
@@ -183,7 +192,7 @@ private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
             let bytes = values.message().encoded()
             if bytes[5] != 2, bytes[5] != 4 { seen.insert(UInt16(bytes[5]) << 8 | UInt16(bytes[6])) }
         }
-        #expect(seen.count == 7 + 9)
+        #expect(seen.count == 8 + 11)
     }
 
     @Test("no prefix of a message is a message", arguments: [11, 12, 13] as [UInt64])

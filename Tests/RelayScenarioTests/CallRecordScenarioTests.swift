@@ -235,6 +235,8 @@ extension WorkerNews {
         case .pathChanged(_, let at): .pathChanged(handle, at: at)
         case .media(_, let kind, let at): .media(handle, kind, at: at)
         case .statistics(_, let statistics, let at): .statistics(handle, statistics, at: at)
+        case .slots(_, let occupants, let at): .slots(handle, occupants, at: at)
+        case .speaker(_, let at): .speaker(handle, at: at)
         case .removed(_, let statistics, let at): .removed(handle, statistics, at: at)
         }
     }

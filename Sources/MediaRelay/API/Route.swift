@@ -11,6 +11,7 @@ enum Route: Equatable {
     case sessions(RoomID)
     case session(RoomID, ParticipantID)
     case join(RoomID, ParticipantID)
+    case slots(RoomID, ParticipantID)
     case participant(RoomID, ParticipantID)
     case ringing(RoomID), answer(RoomID), end(RoomID), pushed(RoomID)
     case media(RoomID)
@@ -85,6 +86,9 @@ enum Route: Equatable {
         case 3 where rest[0] == "sessions" && rest[2] == "join":
             guard let id = ParticipantID(rest[1]) else { return nil }
             self = .join(room, id)
+        case 3 where rest[0] == "sessions" && rest[2] == "slots":
+            guard let id = ParticipantID(rest[1]) else { return nil }
+            self = .slots(room, id)
         default: return nil
         }
     }
@@ -98,6 +102,7 @@ enum Route: Equatable {
         case .room: ["GET", "HEAD", "DELETE"]
         case .session: ["PATCH", "DELETE"]
         case .participant: ["PATCH", "DELETE"]
+        case .slots: ["PUT"]
         case .userSessions: ["DELETE"]
         }
     }
@@ -107,7 +112,7 @@ enum Route: Equatable {
         case .health, .ready, .openAPI, .page, .demoSession: .open
         case .metrics, .node, .rooms, .participant, .events, .pushed, .userSessions, .calls: .server
         case .sessions, .session, .join, .ringing, .answer: .participant
-        case .room, .roomEvents, .end, .media, .call: .either
+        case .room, .roomEvents, .end, .media, .slots, .call: .either
         }
     }
 }

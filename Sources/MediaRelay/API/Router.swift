@@ -132,8 +132,7 @@ package final class Router: @unchecked Sendable {
         let room: RoomID
         switch route {
         case .room(let id), .sessions(let id), .roomEvents(let id), .session(let id, _), .join(let id, _),
-            .ringing(let id), .answer(let id), .end(let id), .media(let id),
-            .call(let id):
+            .slots(let id, _), .ringing(let id), .answer(let id), .end(let id), .media(let id), .call(let id):
             room = id
         default: throw Problem(status: 403, code: "forbidden", detail: "This path is for the server key.")
         }
@@ -211,6 +210,8 @@ package final class Router: @unchecked Sendable {
                 request, principal)
         case .participant(let room, let participant) where request.method == "PATCH":
             ask(.changeMediaByServer(room, participant, try MediaBody.server(request.body)), request, principal)
+        case .slots(let room, let participant):
+            ask(.requestSlots(room, participant, try SlotsBody.requests(request.body)), request, principal)
         case .media(let room):
             let body = try MediaBody.video(request.body)
             ask(.video(room, body.word, uid: body.uid), request, principal)

@@ -45,6 +45,7 @@ package enum ViewJSON {
         }
         if withParticipants {
             fields.append(.init("participants", .array(room.participants.map(participant))))
+            if let speaker = room.speaker { fields.append(.init("speaker", .string(speaker.text))) }
             fields.append(.init("seq", .integer(Int64(room.seq))))
         }
         return .object(fields)
@@ -86,6 +87,7 @@ package enum ViewJSON {
             .init("mutedByServer", .array(participant.media.mutedByServer.map { .string($0.name) })),
             .init("createdAt", time(participant.createdAtMs)),
         ]
+        if !participant.slots.isEmpty { fields.append(.init("slots", .array(participant.slots.map(\.json)))) }
         if let grants = participant.media.grants { fields.append(.init("grants", grants.json)) }
         if let prepared = participant.preparedAtMs { fields.append(.init("preparedAt", time(prepared))) }
         if let joined = participant.joinedAtMs { fields.append(.init("joinedAt", time(joined))) }

@@ -2,8 +2,8 @@ import RTPCore
 import RelayCore
 
 /// The news that a worker keeps until control has taken them over (CALLS.md, "When processes die"): from the
-/// loss of the link until `.adopted` answers the next hello. Facts only: statistics are of the moment.
-/// Bounded; the oldest make room.
+/// loss of the link until `.adopted` answers the next hello. Facts only: statistics are of the moment, and who is in
+/// which slot stands in the snapshot. Bounded; the oldest make room.
 ///
 /// While adopted it remembers the ends of the last seconds: control may die with them unread, and an end is
 /// the one fact that the snapshot of the next hello does not show. Control ignores an end that it knows
@@ -36,7 +36,10 @@ package struct NewsKeeper {
             recentEnds.append((news, now))
             return
         }
-        if case .statistics = news { return }
+        switch news {
+        case .statistics, .slots, .speaker: return
+        default: break
+        }
         if kept.count == limit {
             kept.removeFirst()
             droppedCount += 1

@@ -89,6 +89,7 @@ extension Conductor {
     func forget(_ participant: ParticipantRecord, of room: ConductedRoom, reason: LeaveReason?) {
         let handle = participant.handle
         tally.remove(participant)
+        forgetSlots(of: handle, in: room)
         timers.cancel(.participant(handle))
         roomsByParticipant[handle] = nil
         sessions[participant.uid]?.removeAll { $0 == handle }

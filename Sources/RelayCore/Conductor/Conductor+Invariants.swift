@@ -116,6 +116,7 @@ extension Conductor {
                     (timers.deadline(of: .emptyRoom(record.handle)) != nil) == (isEmpty && record.ring == nil),
                     "room \(record.id) waits to be closed while somebody is in, or does not while nobody is")
             }
+            require(record.speaker.map { record.index(of: $0) != nil } ?? true, "a speaker of \(record.id) has left")
             checkCountdowns(of: room, require)
             if let ring = record.ring { check(ring, of: room, require) }
             for participant in record.participants { check(participant, in: room, require) }
@@ -148,6 +149,9 @@ extension Conductor {
         require(participant.lifecycle.state != .left, "\(participant.id) left and is still in")
         let isJoined = participant.lifecycle.state == .joined
         require((participant.joinedAtMs != nil) == isJoined, "\(participant.id) is joined without a time")
+        for slot in participant.slots {
+            require(room.record.index(of: slot.sender) != nil, "\(participant.id) has somebody in a slot who has left")
+        }
         let isWaiting = timers.deadline(of: .participant(handle)) != nil
         require(
             isWaiting != isJoined || room.isAwaitingWorker,

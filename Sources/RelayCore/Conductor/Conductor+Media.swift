@@ -12,7 +12,7 @@ extension Conductor {
         var media = room.record.participants[index].media
         media.apply(change)
         setMedia(media, ofParticipantAt: index, in: room, by: .itself)
-        return .participant(room.record.participants[index].view)
+        return .participant(room.record.view(ofParticipantAt: index))
     }
 
     func changeMedia(
@@ -24,7 +24,7 @@ extension Conductor {
         var media = room.record.participants[index].media
         media.apply(change)
         setMedia(media, ofParticipantAt: index, in: room, by: .server)
-        return .participant(room.record.participants[index].view)
+        return .participant(room.record.view(ofParticipantAt: index))
     }
 
     private enum MediaAuthor: String { case itself = "self", server }

@@ -176,5 +176,6 @@ extension Conductor {
         setDeadline(now + room.record.specification.timeouts.connecting, ofParticipantAt: index, in: room)
         emit(.participantConnecting, in: room, of: participant, at: now)
         tellInheritedMedia(ofParticipantAt: index, in: room)
+        commandSlots(thatPin: participant.uid, in: room)
     }
 }

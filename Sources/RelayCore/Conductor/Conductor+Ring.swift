@@ -234,7 +234,7 @@ extension ControlRequest {
         case .room(let room), .deleteRoom(let room, _), .prepare(let room, _, _, _, _), .join(let room, _, _, _),
             .leave(let room, _), .kick(let room, _), .trickle(let room, _, _, _), .ringing(let room),
             .answer(let room), .end(let room, _, _, _), .pushed(let room, _, _), .changeMedia(let room, _, _),
-            .changeMediaByServer(let room, _, _), .video(let room, _, _):
+            .changeMediaByServer(let room, _, _), .requestSlots(let room, _, _), .video(let room, _, _):
             room
         }
     }

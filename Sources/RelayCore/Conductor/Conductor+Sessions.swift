@@ -190,6 +190,7 @@ extension Conductor {
         room.record.participants[index].deadline = nil
         timers.cancel(.participant(handle))
         emit(.participantJoined, in: room, of: room.record.participants[index], at: time)
+        commandSlots(thatPin: uid, in: room)
         if room.record.ring == nil {
             perform(room.record.lifecycle.receive(.joined), on: room, at: time)
         } else {

@@ -32,6 +32,12 @@ extension Conductor {
                 resumeCountdowns(of: room)
             }
         }
+        for transport in hello.transports {
+            guard let room = roomsByParticipant[transport.participant], room.record.worker == worker.id else {
+                continue
+            }
+            compareSlots(of: transport, in: room)
+        }
         // Whoever was known before has been judged by now, and removed where that was due.
         for transport in hello.transports where !known.contains(transport.participant) {
             command(.remove(transport.participant), to: worker.id)

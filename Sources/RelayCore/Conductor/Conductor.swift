@@ -158,6 +158,8 @@ public final class Conductor {
                 try changeMedia(of: participant, in: room, to: change, for: principal)
             case .changeMediaByServer(let room, let participant, let change):
                 try changeMedia(of: participant, in: room, byServer: change, for: principal)
+            case .requestSlots(let room, let participant, let requests):
+                try requestSlots(requests, of: participant, in: room, for: principal)
             case .video(let room, let word, let uid):
                 try video(word, in: room, uid: uid, for: principal)
             case .ringing(let room):

@@ -129,6 +129,9 @@ public enum ControlRequest: Hashable, Sendable {
     case changeMedia(RoomID, ParticipantID, MediaChange)
     /// The server mutes, or changes rights. Answered by `.participant`.
     case changeMediaByServer(RoomID, ParticipantID, ServerMediaChange)
+    /// Who is to be seen in which slot, and how large; slots that are not named are as the relay chooses. Answered by
+    /// `.participant`.
+    case requestSlots(RoomID, ParticipantID, [SlotRequest])
     /// From an audio call to a video call. `uid`: for whom the server speaks; ignored with a participant's token.
     /// Answered by `.room`.
     case video(RoomID, VideoWord, uid: String?)
@@ -208,6 +211,8 @@ public struct ParticipantView: Hashable, Sendable {
     public var receives: [MediaKind]
     /// The offer lacked the room's video codec: an audio call.
     public var videoUnsupported: Bool
+    /// Who is where it receives; in a group, and where something was asked for.
+    public var slots: [SlotView]
     /// Mute and hold, whoever said so.
     public var media: ParticipantMedia
     public var createdAtMs: Int64
@@ -227,6 +232,7 @@ public struct ParticipantView: Hashable, Sendable {
         sends = []
         receives = []
         videoUnsupported = false
+        slots = []
         media = ParticipantMedia()
         preparedAtMs = nil
         joinedAtMs = nil
@@ -249,6 +255,8 @@ public struct RoomView: Hashable, Sendable {
     public var callMedia: CallMedia
     /// Everybody who is in (not `left`), in the order they came.
     public var participants: [ParticipantView]
+    /// Who spoke last in a group.
+    public var speaker: ParticipantID?
     /// Nil for a room without ring.
     public var ring: RingView?
     public var seq: UInt64

@@ -21,6 +21,8 @@ public enum RelayEventType: String, Sendable, Codable, CaseIterable {
     case participantChanged = "participant.changed"
     case mediaRequested = "media.requested"
     case mediaChanged = "media.changed"
+    case slotChanged = "slot.changed"
+    case speakerChanged = "speaker.changed"
     case nodeStarted = "node.started"
     case nodeDraining = "node.draining"
     case eventsTruncated = "events.truncated"

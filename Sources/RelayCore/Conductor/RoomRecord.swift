@@ -35,6 +35,8 @@ public struct RoomRecord: Hashable, Sendable, Codable {
     }
     // Nil is what the room was made as, so that records from before this are read as well.
     private var otherCallMedia: CallMedia?
+    /// Who spoke last in a group; nil: nobody has yet, or has left.
+    public internal(set) var speaker: ParticipantHandle?
     public internal(set) var emptyDeadline: Instant?
     public internal(set) var warningDeadline: Instant?
     public internal(set) var durationDeadline: Instant?
@@ -68,7 +70,8 @@ public struct RoomRecord: Hashable, Sendable, Codable {
         view.reason = reason
         view.startedAtMs = startedAtMs
         view.endedAtMs = endedAtMs
-        view.participants = participants.map { $0.view }
+        view.participants = participants.indices.map { self.view(ofParticipantAt: $0) }
+        view.speaker = speaker.flatMap { index(of: $0) }.map { participants[$0].id }
         view.ring = ring?.view
         view.callMedia = callMedia
         return view
@@ -111,6 +114,20 @@ public struct ParticipantRecord: Hashable, Sendable, Codable {
     }
     // Nil is what everybody starts with, so that records from before this are read as well.
     var otherMedia: ParticipantMedia?
+
+    /// Who is in its slots, as its worker told last.
+    var slots: [SlotOccupant] {
+        get { otherSlots ?? [] }
+        set { otherSlots = newValue.isEmpty ? nil : newValue }
+    }
+    /// What it wishes for its slots.
+    var slotRequests: [SlotRequest] {
+        get { otherSlotRequests ?? [] }
+        set { otherSlotRequests = newValue.isEmpty ? nil : newValue }
+    }
+    // Nil is what everybody starts with, so that records from before these are read as well.
+    var otherSlots: [SlotOccupant]?
+    var otherSlotRequests: [SlotRequest]?
 
     /// On hold by its own wish.
     public var isHeld: Bool { media.isHeld }

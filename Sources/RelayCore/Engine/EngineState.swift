@@ -204,6 +204,10 @@ struct Subscription {
     var firstOutput: UInt64
     /// The receiver's latest report of this slot.
     var remote: SlotReport
+    /// The picture's height that the receiver wishes, in pixels; 0: any.
+    var wantedHeight: UInt16 = 0
+    /// Whom the receiver wishes to see here whenever it is in the room; 0: whom the engine chooses.
+    var pinned = ParticipantHandle(0)
 }
 
 /// What a receiver has reported of one slot.

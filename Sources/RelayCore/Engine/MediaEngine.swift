@@ -142,6 +142,9 @@ public final class MediaEngine {
         case .gates(let handle, let gates):
             guard let index = transportByHandle[handle] else { return }
             setGates(gates, of: index, now: now)
+        case .slots(let handle, let wishes):
+            guard let index = transportByHandle[handle] else { return }
+            setWishes(wishes, of: index, now: now)
         case .adopted: isAlone = false
         case .shutDown:
             removeAll(now: now)

@@ -2,7 +2,7 @@ import RTPCore
 
 // Bytes of `WorkerCommand`: a number, then the fields in the order of the type.
 
-private enum CommandNumber: UInt8 { case create = 1, join, remove, restartICE, adopted, shutDown, gates }
+private enum CommandNumber: UInt8 { case create = 1, join, remove, restartICE, adopted, shutDown, gates, slots }
 
 extension LinkWriter {
     mutating func append(_ command: WorkerCommand) {
@@ -25,6 +25,14 @@ extension LinkWriter {
             append(CommandNumber.gates.rawValue)
             append(participant.value)
             append(gates.rawValue)
+        case .slots(let participant, let wishes):
+            append(CommandNumber.slots.rawValue)
+            append(participant.value)
+            append(list: wishes) { writer, wish in
+                writer.append(wish.section)
+                writer.append(optional: wish.pinned?.value)
+                writer.append(wish.wantedHeight)
+            }
         case .adopted: append(CommandNumber.adopted.rawValue)
         case .shutDown: append(CommandNumber.shutDown.rawValue)
         }
@@ -83,6 +91,9 @@ extension LinkReader {
         case .gates:
             let participant = try participant()
             return .gates(participant, try gates())
+        case .slots:
+            let participant = try participant()
+            return .slots(participant, try wishes())
         case .adopted: return .adopted
         case .shutDown: return .shutDown
         }
@@ -109,6 +120,21 @@ extension LinkReader {
         let gates = MediaGates(rawValue: try integer())
         guard gates.isSubset(of: .all) else { throw .badValue("gates") }
         return gates
+    }
+
+    private mutating func wishes() throws(LinkRefusal) -> [SlotWish] {
+        try list(elementByteCount: 4, limit: Limits.sectionsPerTransport, "wishes") { (reader) throws(LinkRefusal) in
+            let section = try reader.slot()
+            let pinned = try reader.bool("pinned") ? try reader.participant() : nil
+            return SlotWish(section: section, pinned: pinned, wantedHeight: try reader.integer())
+        }
+    }
+
+    /// Index of a section.
+    mutating func slot() throws(LinkRefusal) -> UInt8 {
+        let section: UInt8 = try integer()
+        guard section < Limits.sectionsPerTransport else { throw .badValue("slot") }
+        return section
     }
 
     private mutating func configuration() throws(LinkRefusal) -> TransportConfiguration {

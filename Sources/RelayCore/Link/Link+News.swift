@@ -3,7 +3,7 @@ import RTPCore
 // Bytes of what workers tell: `WorkerNews`, `WorkerHello` and counters.
 
 private enum NewsNumber: UInt8 {
-    case prepared = 1, joined, ended, interrupted, recovered, pathChanged, media, statistics, removed
+    case prepared = 1, joined, ended, interrupted, recovered, pathChanged, media, statistics, removed, slots, speaker
 }
 
 extension LinkWriter {
@@ -24,6 +24,10 @@ extension LinkWriter {
         case .statistics(let participant, let statistics, let at):
             append(.statistics, participant, at)
             append(statistics)
+        case .slots(let participant, let occupants, let at):
+            append(.slots, participant, at)
+            append(occupants)
+        case .speaker(let participant, let at): append(.speaker, participant, at)
         case .removed(let participant, let statistics, let at):
             append(.removed, participant, at)
             append(statistics)
@@ -34,6 +38,13 @@ extension LinkWriter {
         append(number.rawValue)
         append(participant.value)
         append(at.nanoseconds)
+    }
+
+    private mutating func append(_ occupants: [SlotOccupant]) {
+        append(list: occupants) { writer, occupant in
+            writer.append(occupant.section)
+            writer.append(occupant.sender.value)
+        }
     }
 
     private mutating func append(_ statistics: TransportStatistics) {
@@ -58,6 +69,8 @@ extension LinkWriter {
             writer.append(transport.isInterrupted)
             writer.append(transport.since.nanoseconds)
             writer.append(transport.gates.rawValue)
+            writer.append(transport.slots)
+            writer.append(transport.isSpeaker)
         }
         append(list: hello.news) { $0.append($1) }
     }
@@ -87,6 +100,8 @@ extension LinkReader {
         case .pathChanged: return .pathChanged(participant, at: at)
         case .media: return .media(participant, try choice("media kind"), at: at)
         case .statistics: return .statistics(participant, try statistics(), at: at)
+        case .slots: return .slots(participant, try occupants(), at: at)
+        case .speaker: return .speaker(participant, at: at)
         case .removed: return .removed(participant, try statistics(), at: at)
         }
     }
@@ -98,6 +113,12 @@ extension LinkReader {
             throw .badValue("instant")
         }
         return Instant(nanoseconds: nanoseconds)
+    }
+
+    private mutating func occupants() throws(LinkRefusal) -> [SlotOccupant] {
+        try list(elementByteCount: 9, limit: Limits.sectionsPerTransport, "slots") { (reader) throws(LinkRefusal) in
+            SlotOccupant(section: try reader.slot(), sender: try reader.participant())
+        }
     }
 
     private mutating func statistics() throws(LinkRefusal) -> TransportStatistics {
@@ -121,7 +142,7 @@ extension LinkReader {
         }
         let fingerprint = try byteString()
         guard fingerprint.count == 32 else { throw .badValue("fingerprint") }
-        let transports = try list(elementByteCount: 27, limit: 1 << 20, "transports") {
+        let transports = try list(elementByteCount: 32, limit: 1 << 20, "transports") {
             (reader) throws(LinkRefusal) in try reader.snapshot()
         }
         let news = try list(elementByteCount: 17, limit: 1 << 20, "news") {
@@ -137,7 +158,8 @@ extension LinkReader {
     private mutating func snapshot() throws(LinkRefusal) -> TransportSnapshot {
         TransportSnapshot(
             participant: try participant(), room: try room(), phase: try choice("phase"),
-            isInterrupted: try bool("interrupted"), since: try instant(), gates: try gates())
+            isInterrupted: try bool("interrupted"), since: try instant(), gates: try gates(),
+            slots: try occupants(), isSpeaker: try bool("speaker"))
     }
 
     mutating func counters() throws(LinkRefusal) -> [WorkerCounter] {

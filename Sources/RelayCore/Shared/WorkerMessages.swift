@@ -16,6 +16,8 @@ public enum WorkerCommand: Hashable, Sendable {
     case restartICE(ParticipantHandle, local: ICECredentials, remote: ICECredentials)
     /// What keeps the participant's media from passing, as a whole: it replaces what was said before.
     case gates(ParticipantHandle, MediaGates)
+    /// What the participant wishes for its slots, as a whole: it replaces what was said before.
+    case slots(ParticipantHandle, [SlotWish])
     /// Everything known up to the hello's snapshot has been taken over: kept news may be dropped.
     case adopted
     /// Send close_notify to everybody and exit.
@@ -53,6 +55,10 @@ public enum WorkerNews: Hashable, Sendable {
     case media(ParticipantHandle, MediaKind, at: Instant)
     /// Every 2 s per joined participant.
     case statistics(ParticipantHandle, TransportStatistics, at: Instant)
+    /// Who is in the participant's slots now, as a whole. Of group rooms only.
+    case slots(ParticipantHandle, [SlotOccupant], at: Instant)
+    /// It became the one who speaks in its room. Of group rooms only.
+    case speaker(ParticipantHandle, at: Instant)
     /// Removed by command: its last counters.
     case removed(ParticipantHandle, TransportStatistics, at: Instant)
 }
@@ -68,9 +74,13 @@ public struct TransportSnapshot: Hashable, Sendable, Codable {
     /// When the phase was reached.
     public var since: Instant
     public var gates: MediaGates
+    /// As `WorkerNews.slots` tells it.
+    public var slots: [SlotOccupant]
+    /// The one who spoke last in its group room.
+    public var isSpeaker: Bool
     public init(
         participant: ParticipantHandle, room: RoomHandle, phase: TransportPhase, isInterrupted: Bool, since: Instant,
-        gates: MediaGates = []
+        gates: MediaGates = [], slots: [SlotOccupant] = [], isSpeaker: Bool = false
     ) {
         self.participant = participant
         self.room = room
@@ -78,6 +88,8 @@ public struct TransportSnapshot: Hashable, Sendable, Codable {
         self.isInterrupted = isInterrupted
         self.since = since
         self.gates = gates
+        self.slots = slots
+        self.isSpeaker = isSpeaker
     }
 }
 

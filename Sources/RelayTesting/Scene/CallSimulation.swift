@@ -243,7 +243,7 @@ public final class CallSimulation {
             live.remove(handle)
         case .removed:
             phase.hasEnded = true
-        case .media, .statistics:
+        case .media, .statistics, .slots, .speaker:
             expect(phase.isJoined, "media news of somebody who has not joined: \(news)")
         case .pathChanged:
             expect(phase.isPrepared, "a path change before prepared")

@@ -24,6 +24,7 @@ import Testing
         #expect(route("/v1/rooms/r-1/sessions") == .sessions(room))
         #expect(route("/v1/rooms/r-1/sessions/p_1") == .session(room, participant))
         #expect(route("/v1/rooms/r-1/sessions/p_1/join") == .join(room, participant))
+        #expect(route("/v1/rooms/r-1/sessions/p_1/slots") == .slots(room, participant))
         #expect(route("/v1/rooms/r-1/participants/p_1") == .participant(room, participant))
         #expect(route("/v1/rooms/r-1/events") == .roomEvents(room))
         #expect(route("/v1/rooms/r-1/ringing") == .ringing(room))
@@ -56,7 +57,7 @@ import Testing
             ("/v1/rooms/r/sessions/p", .participant), ("/v1/rooms/r/sessions/p/join", .participant),
             ("/v1/rooms/r", .either), ("/v1/rooms/r/events", .either), ("/v1/rooms/r/ringing", .participant),
             ("/v1/rooms/r/answer", .participant), ("/v1/rooms/r/end", .either), ("/v1/rooms/r/pushed", .server),
-            ("/v1/rooms/r/media", .either),
+            ("/v1/rooms/r/media", .either), ("/v1/rooms/r/sessions/p/slots", .either),
             ("/v1/users/alice/sessions", .server),
         ]
         for (target, access) in all { #expect(route(target)?.access == access, "\(target)") }

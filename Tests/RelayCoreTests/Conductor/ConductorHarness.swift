@@ -110,7 +110,7 @@ final class ConductorHarness {
             gates[transport.participant] = transport.gates
         case .remove(let handle): held[worker]?.remove(handle)
         case .gates(let handle, let shut): gates[handle] = shut
-        case .join, .restartICE, .adopted: break
+        case .join, .restartICE, .slots, .adopted: break
         case .shutDown: held[worker] = nil
         }
     }

@@ -171,7 +171,7 @@ private struct RandomWalk {
         let handle = participant.handle
         let ends: [TransportEnd] = [.closed, .lost, .fingerprintMismatch, .noSRTPProfile, .handshakeFailed, .peerLeft]
         let isTrue = worker == holder
-        switch draw(12) {
+        switch draw(14) {
         case 0..<4: harness.news(.prepared(handle, at: at), from: worker)
         case 4..<6: harness.news(.joined(handle, at: at), from: worker)
         case 6: harness.news(.interrupted(handle, at: at), from: worker)
@@ -179,10 +179,18 @@ private struct RandomWalk {
         case 8: harness.news(.pathChanged(handle, at: at), from: worker)
         case 9: harness.news(.media(handle, .audio, at: at), from: worker)
         case 10: harness.news(.statistics(handle, statistics(), at: at), from: worker)
+        case 11: harness.news(.speaker(handle, at: at), from: worker)
+        case 12: harness.news(.slots(handle, occupants(), at: at), from: worker)
         default:
             guard isTrue, draw(2) == 0 else { return }
             harness.news(.ended(handle, ends[draw(ends.count)], at: at, TransportStatistics()), from: worker)
         }
+    }
+
+    /// Somebody in a slot, who may be of another room or long gone; sometimes nobody.
+    private mutating func occupants() -> [SlotOccupant] {
+        guard let (sender, _) = pick(everybody), draw(4) > 0 else { return [] }
+        return [SlotOccupant(section: UInt8(draw(3)), sender: sender.handle)]
     }
 
     /// A good connection or a bad one.
@@ -212,7 +220,7 @@ private struct RandomWalk {
             transports.append(
                 TransportSnapshot(
                     participant: handle, room: RoomHandle(1), phase: phase, isInterrupted: draw(8) == 0,
-                    since: harness.now))
+                    since: harness.now, slots: occupants(), isSpeaker: draw(4) == 0))
         }
         harness.connect(worker, transports: transports)
     }

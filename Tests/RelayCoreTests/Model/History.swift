@@ -153,7 +153,7 @@ final class History {
             transports[index].gates = gates
         case .remove(let handle): transports.removeAll { $0.handle == handle }
         case .shutDown: transports = []
-        case .restartICE, .adopted: break
+        case .restartICE, .slots, .adopted: break
         }
         held[worker] = transports
     }
