@@ -21,11 +21,17 @@ class Receiver(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def wait(self, path, kind):
+        self.wait_until(path, lambda events: any(event["type"] == kind for event in events), f"no {kind}")
+
+    def wait_for(self, path, count):
+        self.wait_until(path, lambda events: len(events) >= count, f"not all of {count}")
+
+    def wait_until(self, path, holds, missing):
         deadline = time.monotonic() + 30
         with self.changed:
-            while not any(event["type"] == kind for event in self.events[path]):
+            while not holds(self.events[path]):
                 left = deadline - time.monotonic()
-                check(left > 0, f"no {kind} came at {path}: {[event['type'] for event in self.events[path]]}")
+                check(left > 0, f"{missing} came at {path}: {[event['type'] for event in self.events[path]]}")
                 self.changed.wait(left)
 
 
@@ -82,18 +88,17 @@ def webhooks():
         end("c2", "cancelled", "alice")
         receiver.is_away = False
         receiver.wait("/old", "onIncomingCallCancelled")
-        deadline = time.monotonic() + 30
         page = relay.admin("GET", "/v1/events?after=0&limit=1000", headers={"Accept": "application/json"}).json
         log = page["events"]
-        while len(receiver.events["/now"]) < len(log) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        legacy = relay.admin(
+            "GET", "/v1/events?after=0&dialect=legacy&limit=1000", headers={"Accept": "application/json"}).json
+        receiver.wait_for("/now", len(log))
+        receiver.wait_for("/old", len(legacy["events"]))
         got = receiver.events["/now"]
         check([event["seq"] for event in log] == sorted(event["seq"] for event in got), f"{len(got)} of {len(log)} came")
         for room in ("c1", "c2"):
             own = [event for event in got if event.get("roomId") == room]
             check(own == [event for event in log if event.get("roomId") == room], f"{room} came as {own}")
-        legacy = relay.admin(
-            "GET", "/v1/events?after=0&dialect=legacy&limit=1000", headers={"Accept": "application/json"}).json
         for event in legacy["events"]:
             conform(event, {"$ref": "#/components/schemas/LegacyEvent"}, event["type"])
         check(
