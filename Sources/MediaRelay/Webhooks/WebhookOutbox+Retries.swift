@@ -6,13 +6,23 @@ extension WebhookOutbox {
     /// Down, and the time of the next try has not come.
     func isWaiting(_ now: Instant) -> Bool { downUntil.map { now < $0 } ?? false }
 
-    mutating func recover() {
-        failedStreams = []
+    /// It takes something. What failed again and again with no success between failed for the endpoint's sake: it is back, and
+    /// these streams need not wait out what they waited for it. One that fails while others succeed does.
+    mutating func recover(now: Instant) {
+        for (stream, failures) in failedStreams where failures > 1 || downUntil != nil {
+            guard let arrear = arrears[stream], arrear.phase == .idle, arrear.attempts > 0 else { continue }
+            let attempts = min(arrear.attempts, Self.attemptsAfterRecovery)
+            arrears[stream]?.due = min(arrear.due, now + limits.backoff.delay(attempt: attempts, random: &random))
+        }
+        failedStreams = [:]
         guard downUntil != nil else { return }
         downUntil = nil
         downAttempts = 0
         notes.append(.up)
     }
+
+    /// Bounds the wait of a stream when its endpoint is back: 8 to 16 s.
+    private static let attemptsAfterRecovery = 6
 
     mutating func fail(_ sent: InFlight, _ result: WebhookResult, now: Instant) {
         counts.failed += 1
@@ -36,7 +46,7 @@ extension WebhookOutbox {
             isEndpoints = true
         }
         let isBlamed = !isEndpoints
-        if let stream = stream(of: sent) { failedStreams.insert(stream) } else { isEndpoints = true }
+        if let stream = stream(of: sent) { failedStreams[stream, default: 0] += 1 } else { isEndpoints = true }
         if isEndpoints || failedStreams.count >= limits.streamsUntilDown || downUntil != nil {
             goDown(cause: cause, retryAfter: retryAfter, now: now)
         }

@@ -100,8 +100,8 @@ package struct WebhookOutbox {
     var isGone = false
     var downAttempts = 0
     var downUntil: Instant?
-    /// Streams that failed since the last success.
-    var failedStreams: Set<String> = []
+    /// How often each stream failed since the last success.
+    var failedStreams: [String: Int] = [:]
 
     var changedStreams: Set<String> = []
     var saveDue: Instant?
@@ -208,7 +208,7 @@ package struct WebhookOutbox {
         guard !isGone else { return }
         guard result == .delivered else { return fail(sent, result, now: now) }
         counts.delivered += 1
-        recover()
+        recover(now: now)
         switch sent {
         case .event(let seq): pass(seq, now: now)
         case .arrear(let stream):

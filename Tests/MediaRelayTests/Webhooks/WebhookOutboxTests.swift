@@ -92,6 +92,38 @@ import Testing
         #expect(world.outbox.status.state == .up && world.outbox.status.arrears == 0)
     }
 
+    @Test("a room that fell behind while its endpoint refused everything has its events 20 s after it takes something")
+    func catchUp() {
+        var world = OutboxWorld()
+        let start = world.now
+        world.answer = { _, at in at < start + .seconds(3_600) ? .refused(status: 500, retryAfter: nil) : .delivered }
+        world.happen("old")
+        world.run(.seconds(3_600))
+        // Its own next try is up to five minutes away.
+        #expect(world.taken.isEmpty)
+        world.happen("new")
+        world.run(.seconds(20))
+        #expect(world.taken(of: "new") == world.all(of: "new") && world.taken(of: "old") == world.all(of: "old"))
+    }
+
+    @Test("a room that always fails is tried a few times a minute at most, though its endpoint comes and goes")
+    func alwaysFails() {
+        var world = OutboxWorld()
+        let start = world.now
+        world.happen("bad")
+        world.answer = { post, at in
+            let isAway = (at - start).nanoseconds / 1_000_000_000 % 20 < 5
+            return post.id == "evt_1"
+                ? .refused(status: 500, retryAfter: nil) : isAway ? .unreachable(cause: "x") : .delivered
+        }
+        for _ in 0..<1_800 {
+            world.happen("good")
+            world.run(.seconds(1))
+        }
+        let tries = world.tries.filter { $0.id == "evt_1" }.count
+        #expect(tries > 6 && tries < 200, "\(tries) tries in half an hour")
+    }
+
     @Test("after a crash everything that was not saved is sent again, in order, and nothing is left out") func crash() {
         var world = OutboxWorld()
         for index in 0..<500 { world.happen(index % 7 == 0 ? nil : "r\(index % 5)") }
