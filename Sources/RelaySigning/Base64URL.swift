@@ -20,8 +20,15 @@ package enum Base64URL {
 
     /// Nil for characters outside the alphabet, padding, an impossible length, or unused bits that are not zero.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+        text.withContiguousStorageIfAvailable { decode(buffer: $0) }
+            ?? Array(text).withUnsafeBufferPointer(decode(buffer:))
+    }
+
+    // Not generic: three of them are decoded for each request.
+    private static func decode(buffer text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
         var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count / 4 * 3 + 2)
         var buffer: UInt32 = 0
         var bits = 0
         for character in text {

@@ -202,9 +202,7 @@ package final class ControlLoop: @unchecked Sendable {
         eventCount += UInt64(entry.events.count)
         for room in decision.changedRooms {
             guard let record = conductor.record(of: room) else { continue }
-            var stored = JournalRoom(id: room.text, record: RecordCoding.encode(record))
-            if let outcome = record.outcome { stored.ended = (outcome.rawValue, WallClock.nowMs) }
-            entry.rooms.append(stored)
+            entry.rooms.append(JournalRoom(id: room.text, record: record))
         }
         for room in decision.forgottenRooms { entry.rooms.append(JournalRoom(id: room.text, record: nil)) }
         for key in decision.idempotency {

@@ -56,7 +56,8 @@ private final class RecordWriter {
         state.pointee.bytes.append(UInt8(ascii: ":"))
     }
 
-    func write(_ value: some Encodable) throws {
+    func write<Value: Encodable>(_ value: Value) throws {
+        if Value.self == [UInt8].self { return list(unsafeBitCast(value, to: [UInt8].self)) }
         let (outside, before) = (state.pointee.levels.count, state.pointee.bytes.count)
         try value.encode(to: ValueEncoder(writer: self))
         close(downTo: outside)
@@ -67,24 +68,65 @@ private final class RecordWriter {
     func text(_ text: String) {
         state.pointee.bytes.append(UInt8(ascii: "\""))
         defer { state.pointee.bytes.append(UInt8(ascii: "\"")) }
-        let isPlain = text.utf8.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
-        if isPlain { return raw(text) }
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-                state.pointee.bytes.append(UInt8(ascii: "\\"))
-                state.pointee.bytes.append(byte)
-            case 0..<0x20:
-                raw("\\u00")
-                raw(byte < 0x10 ? "0" : "1")
-                raw(String(byte & 0xF, radix: 16))
-            default: state.pointee.bytes.append(byte)
+        var text = text
+        text.withUTF8 { utf8 in
+            var start = 0
+            for index in utf8.indices where Self.isEscaped(utf8[index]) {
+                raw(UnsafeBufferPointer(rebasing: utf8[start..<index]))
+                escape(utf8[index])
+                start = index + 1
             }
+            raw(UnsafeBufferPointer(rebasing: utf8[start...]))
+        }
+    }
+
+    private static func isEscaped(_ byte: UInt8) -> Bool {
+        byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
+    }
+
+    private func escape(_ byte: UInt8) {
+        state.pointee.bytes.append(UInt8(ascii: "\\"))
+        switch byte {
+        case UInt8(ascii: "\n"): state.pointee.bytes.append(UInt8(ascii: "n"))
+        case UInt8(ascii: "\r"): state.pointee.bytes.append(UInt8(ascii: "r"))
+        case 0..<0x20:
+            raw(byte < 0x10 ? "u000" : "u001")
+            raw(String(byte & 0xF, radix: 16))
+        default: state.pointee.bytes.append(byte)
         }
     }
 
     func flag(_ flag: Bool) { raw(flag ? "true" : "false") }
-    func integer(_ number: some BinaryInteger) { raw(String(number)) }
+    func integer(_ number: some BinaryInteger) {
+        if let small = Int64(exactly: number) {
+            decimal(small.magnitude, isNegative: small < 0)
+        } else {
+            raw(String(number))
+        }
+    }
+
+    private func decimal(_ magnitude: UInt64, isNegative: Bool) {
+        if isNegative { state.pointee.bytes.append(UInt8(ascii: "-")) }
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
+            var rest = magnitude
+            var first = 20
+            repeat {
+                first -= 1
+                digits[first] = UInt8(ascii: "0") + UInt8(rest % 10)
+                rest /= 10
+            } while rest > 0
+            raw(UnsafeBufferPointer(rebasing: digits[first...]))
+        }
+    }
+
+    private func list(_ numbers: [UInt8]) {
+        state.pointee.bytes.append(UInt8(ascii: "["))
+        for (index, number) in numbers.enumerated() {
+            if index > 0 { state.pointee.bytes.append(UInt8(ascii: ",")) }
+            decimal(UInt64(number), isNegative: false)
+        }
+        state.pointee.bytes.append(UInt8(ascii: "]"))
+    }
 
     func number(_ number: Double) throws {
         guard number.isFinite else {
@@ -94,6 +136,7 @@ private final class RecordWriter {
     }
 
     func raw(_ text: String) { state.pointee.bytes.append(contentsOf: text.utf8) }
+    private func raw(_ bytes: UnsafeBufferPointer<UInt8>) { state.pointee.bytes.append(contentsOf: bytes) }
 }
 
 private struct ValueEncoder: Encoder {

@@ -119,7 +119,7 @@ final class Node {
         let ended = try EndedRooms(path: folder.path + "/journal.sqlite")
         let conductor = Conductor(
             configuration: ConductorConfiguration(), random: .system,
-            restoring: contents.rooms.compactMap { RecordCoding.decode(RoomRecord.self, $0, log: log) },
+            restoring: contents.rooms.compactMap { RecordCoding.decode($0, log: log) },
             idempotency: contents.keys.compactMap { RecordCoding.decode(IdempotencyRecord.self, $0.record, log: log) },
             nextSeq: contents.lastSeq + 1, isSameBoot: !journal.isFromEarlierBoot,
             knownEnded: { ended.outcome(of: $0) },

@@ -34,7 +34,10 @@ package struct EventPageRequest: Sendable {
 /// from a ring of recent events. Confined to the journal thread.
 package final class EventFeed {
     private struct Stream {
+        /// It was told everything up to here. With `hasAll` nothing of its room came since.
         var cursor: UInt64
+        /// It waits for the next event of its room: not looked at by commits that have none.
+        var hasAll = false
         var room: String?
         /// What was written last has left the server's queue: at most one write is on its way.
         var isReady = true
@@ -48,6 +51,8 @@ package final class EventFeed {
 
     private static let ringCapacity = 8_192
     private static let pageCount = 256
+    /// Events of the ring that are looked at for those of one room.
+    private static let ringSearch: UInt64 = 256
     /// A page ends before the event that would make it longer, bytes: the server's queue for a stream takes 64 KiB.
     private static let pageByteCount = 48 * 1024
     /// The same for an answered page request, bytes: the server's answers end at 1 MiB.
@@ -55,10 +60,15 @@ package final class EventFeed {
     /// The same for a reader in this process, bytes.
     private static let batchByteCount = 512 * 1024
     private static let commentInterval = Interval.seconds(15)
+    private static let commentPause = Interval.seconds(1)
 
     private let journal: Journal
     private let sink: any EventSink
     private var streams: [UInt64: Stream] = [:]
+    /// Who follows a room; those who follow everything by nil.
+    private var followers: [String?: Set<UInt64>] = [:]
+    /// No comment is due before.
+    private var nextComments = Instant.distantFuture
     private var waiting: [EventPageRequest] = []
     /// Readers in this process that wait for something new.
     private var batches: [String: EventBatchRequest] = [:]
@@ -76,11 +86,8 @@ package final class EventFeed {
     /// The newest event on disk.
     package var newest: UInt64 { lastSeq }
 
-    /// When `advance` is wanted: a comment or a long poll is due.
-    package var deadline: Instant {
-        let comment = streams.values.reduce(Instant.distantFuture) { min($0, $1.nextComment) }
-        return waiting.reduce(comment) { min($0, $1.until) }
-    }
+    /// When `advance` is wanted: a comment or a long poll may be due.
+    package var deadline: Instant { waiting.reduce(nextComments) { min($0, $1.until) } }
 
     /// Follows for the open stream `id` after `seq` (nil: from now on).
     package func subscribe(
@@ -96,6 +103,8 @@ package final class EventFeed {
             stream.mayLack = try lacks(after: seq)
         }
         streams[id] = stream
+        followers[room, default: []].insert(id)
+        nextComments = min(nextComments, stream.nextComment)
         let opening = Array("retry: 1000\n\n".utf8)
         if try !pump(id, now: now, opening: opening) { write(id, opening) }
     }
@@ -128,7 +137,14 @@ package final class EventFeed {
         return UInt64(head[field.upperBound...].prefix { $0.isNumber }) ?? 1
     }
 
-    package func unsubscribe(_ id: UInt64) { streams[id] = nil }
+    package func unsubscribe(_ id: UInt64) {
+        guard let room = streams.removeValue(forKey: id)?.room else {
+            followers[nil]?.remove(id)
+            return
+        }
+        followers[room]?.remove(id)
+        if followers[room]?.isEmpty ?? false { followers[room] = nil }
+    }
 
     package func drained(_ id: UInt64, now: Instant) throws(SQLiteError) {
         streams[id]?.isReady = true
@@ -143,13 +159,13 @@ package final class EventFeed {
         lastSeq = last.seq
         ring.append(contentsOf: events)
         if ring.count > 2 * Self.ringCapacity { ring.removeFirst(ring.count - Self.ringCapacity) }
-        let rooms = Set(events.map { $0.room ?? "" })
-        for id in Array(streams.keys) {
-            guard let stream = streams[id] else { continue }
-            if let room = stream.room, !rooms.contains(room), stream.cursor == before, !stream.mayLack {
-                // It has everything, and this commit has nothing for it: not worth a look at each event.
-                streams[id]?.cursor = lastSeq
-            } else {
+        for id in followers[nil] ?? [] { _ = try pump(id, now: now) }
+        for room in Set(events.map { $0.room ?? "" }) {
+            for id in followers[room] ?? [] {
+                if streams[id]?.hasAll ?? false {
+                    streams[id]?.cursor = before
+                    streams[id]?.hasAll = false
+                }
                 _ = try pump(id, now: now)
             }
         }
@@ -164,18 +180,31 @@ package final class EventFeed {
 
     package func advance(to now: Instant) throws(SQLiteError) {
         try answerPages(now: now)
-        for (id, stream) in streams where now >= stream.nextComment {
-            streams[id]?.nextComment = now + Self.commentInterval
-            // A comment to a reader that has not taken its page yet would only make its queue longer.
-            if stream.isReady { write(id, Array(": still here\n\n".utf8)) }
+        guard now >= nextComments else { return }
+        nextComments = .distantFuture
+        for (id, stream) in streams {
+            var due = stream.nextComment
+            if now >= due {
+                due = now + Self.commentInterval
+                streams[id]?.nextComment = due
+                // A comment to a reader that has not taken its page yet would only make its queue longer.
+                if stream.isReady { write(id, Array(": still here\n\n".utf8)) }
+            }
+            nextComments = min(nextComments, due)
         }
+        // Everybody is looked at once a second at most.
+        nextComments = max(nextComments, now + Self.commentPause)
     }
 
     // MARK: Streams
 
     /// Writes the next page, behind `opening`, when there is one and the last one has left. True when it wrote.
     private func pump(_ id: UInt64, now: Instant, opening: [UInt8] = []) throws(SQLiteError) -> Bool {
-        guard var stream = streams[id], stream.isReady, stream.cursor < lastSeq || stream.mayLack else { return false }
+        guard var stream = streams[id], stream.isReady, !stream.hasAll else { return false }
+        guard stream.cursor < lastSeq || stream.mayLack else {
+            streams[id]?.hasAll = stream.room != nil
+            return false
+        }
         var bytes = opening
         var isOver = false
         repeat {
@@ -190,7 +219,7 @@ package final class EventFeed {
                 }
             }
             guard !events.isEmpty else {
-                // Nothing of its room up to here: the next commit continues from there.
+                // Nothing of its room up to here. What it may lack is told before its room's next event.
                 stream.cursor = max(stream.cursor, lastSeq)
                 break
             }
@@ -204,7 +233,7 @@ package final class EventFeed {
                 }
                 stream.cursor = event.seq
                 if stream.endsWithRoom, event.type == RelayEventType.roomClosed.rawValue {
-                    streams[id] = nil
+                    unsubscribe(id)
                     if !bytes.isEmpty { sink.write(id, bytes) }
                     sink.close(id)
                     return true
@@ -214,6 +243,7 @@ package final class EventFeed {
             isOver = isOver || bytes.count > opening.count
         } while !isOver && stream.cursor < lastSeq
         if bytes.count > opening.count { stream.nextComment = now + Self.commentInterval }
+        stream.hasAll = stream.room != nil && !stream.mayLack && stream.cursor >= lastSeq
         streams[id] = stream
         guard !bytes.isEmpty else { return false }
         write(id, bytes)
@@ -231,9 +261,9 @@ package final class EventFeed {
         sink.write(id, bytes)
     }
 
-    /// Events after `cursor` from the ring when it reaches back that far, else from disk.
+    /// Events after `cursor` from the ring when it reaches back that far, else from disk, which finds a room's few among many.
     private func read(after cursor: UInt64, room: String?, limit: Int) throws(SQLiteError) -> [JournalEvent] {
-        guard let first = ring.first, cursor + 1 >= first.seq else {
+        guard let first = ring.first, cursor + 1 >= first.seq, room == nil || lastSeq - cursor <= Self.ringSearch else {
             return try journal.events(after: cursor, room: room, limit: limit)
         }
         var found: [JournalEvent] = []

@@ -45,13 +45,11 @@ extension JournalEvent {
     package var id: String { "evt_\(seq)" }
 }
 
-/// A room's record (`RoomRecord` as JSON). `record` nil: forget the room.
+/// What became of a room. `record` nil: forget the room.
 package struct JournalRoom: Sendable {
     package var id: String
-    package var record: [UInt8]?
-    /// Set when the room has ended: its id is never used again, also after its record is forgotten.
-    package var ended: (outcome: String, timeMs: Int64)?
-    package init(id: String, record: [UInt8]?) {
+    package var record: RoomRecord?
+    package init(id: String, record: RoomRecord?) {
         self.id = id
         self.record = record
     }
@@ -80,7 +78,7 @@ package struct JournalWorker: Sendable, Equatable {
 /// What a new control process finds.
 package struct JournalContents: Sendable {
     package var lastSeq: UInt64
-    package var rooms: [[UInt8]]
+    package var rooms: [StoredRoom]
     package var keys: [(key: String, record: [UInt8])]
     package var workers: [JournalWorker]
     package var webhooks: [WebhookProgress] = []
@@ -103,17 +101,16 @@ package struct JournalRetention: Sendable {
 /// Events, rooms and idempotency keys on disk: SQLite with a write-ahead log, each commit flushed. Confined to the journal
 /// thread. Refuses a database of another schema or another boot's deadlines (`bootID`): instants mean nothing after a reboot.
 package final class Journal {
-    private static let schemaVersion = "2"
-    /// Files of these versions are opened and brought up to this one. 1 had no call records.
-    private static let earlierVersions: Set = ["1"]
+    private static let schemaVersion = "3"
+    /// Files of these versions are opened and brought up to this one. 1 had no call records, 2 had sessions
+    /// within rooms.
+    private static let earlierVersions: Set = ["1", "2"]
     private let database: SQLiteDatabase
+    private let rooms: RoomTable
     private let calls: CallTable
     private let webhooks: WebhookTable
     private let log: EventLog
     private let insertEvent: SQLiteStatement
-    private let putRoom: SQLiteStatement
-    private let deleteRoom: SQLiteStatement
-    private let putEnded: SQLiteStatement
     private let putKey: SQLiteStatement
     private let deleteKey: SQLiteStatement
     private let putWorker: SQLiteStatement
@@ -135,10 +132,6 @@ package final class Journal {
                 seq INTEGER PRIMARY KEY, room TEXT, timeMs INTEGER NOT NULL, type TEXT NOT NULL, json BLOB NOT NULL);
             CREATE INDEX IF NOT EXISTS eventsOfRoom ON events (room, seq) WHERE room IS NOT NULL;
             CREATE INDEX IF NOT EXISTS eventsOfNode ON events (seq) WHERE room IS NULL;
-            CREATE TABLE IF NOT EXISTS rooms (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
-            CREATE TABLE IF NOT EXISTS ended (
-                id TEXT PRIMARY KEY, outcome TEXT NOT NULL, timeMs INTEGER NOT NULL) WITHOUT ROWID;
-            CREATE INDEX IF NOT EXISTS endedByTime ON ended (timeMs);
             CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
             CREATE TABLE IF NOT EXISTS workers (
                 number INTEGER NOT NULL, epoch TEXT NOT NULL, processID INTEGER NOT NULL,
@@ -150,15 +143,13 @@ package final class Journal {
                 operation: "open \(path)", code: 0,
                 message: "schema version \(version), this program knows \(Self.schemaVersion)")
         }
+        rooms = try RoomTable(in: database)
         calls = try CallTable(in: database)
         try database.prepare("UPDATE meta SET value = ? WHERE name = 'schemaVersion'").run(.text(Self.schemaVersion))
         isFromEarlierBoot = try Self.meta("bootID", in: database, default: bootID) != bootID
         let put = try database.prepare("INSERT OR REPLACE INTO meta VALUES ('bootID', ?)")
         try put.run(.text(bootID))
         insertEvent = try database.prepare("INSERT INTO events VALUES (?, ?, ?, ?, ?)")
-        putRoom = try database.prepare("INSERT OR REPLACE INTO rooms VALUES (?, ?)")
-        deleteRoom = try database.prepare("DELETE FROM rooms WHERE id = ?")
-        putEnded = try database.prepare("INSERT OR IGNORE INTO ended VALUES (?, ?, ?)")
         putKey = try database.prepare("INSERT OR REPLACE INTO keys VALUES (?, ?)")
         deleteKey = try database.prepare("DELETE FROM keys WHERE key = ?")
         putWorker = try database.prepare("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)")
@@ -194,9 +185,7 @@ package final class Journal {
         try last.bind()
         let lastSeq = try last.step() ? UInt64(last.integer(0)) : 0
         var contents = JournalContents(lastSeq: lastSeq, rooms: [], keys: [], workers: [])
-        let rooms = try database.prepare("SELECT record FROM rooms")
-        try rooms.bind()
-        while try rooms.step() { contents.rooms.append(rooms.bytes(0)) }
+        contents.rooms = try rooms.all()
         let keys = try database.prepare("SELECT key, record FROM keys")
         try keys.bind()
         while try keys.step() { contents.keys.append((keys.text(0), keys.bytes(1))) }
@@ -217,6 +206,7 @@ package final class Journal {
     package func store(_ entries: [JournalEntry], progress: [WebhookProgress] = []) throws(SQLiteError) {
         try transact { () throws(SQLiteError) in
             for entry in entries { try write(entry) }
+            try writeRooms(of: entries)
             for one in progress { try webhooks.write(one) }
             try log.grow(by: entries.reduce(0) { $0 + $1.events.reduce(0) { $0 + Int64($1.json.count) } })
         }
@@ -231,6 +221,7 @@ package final class Journal {
             // The transaction may be gone already; what failed first is what counts.
             try? database.execute("ROLLBACK")
             try? log.reload()
+            try? rooms.reload()
             throw error
         }
     }
@@ -240,16 +231,6 @@ package final class Journal {
             try insertEvent.run(
                 .integer(Int64(event.seq)), event.room.map { .text($0) } ?? .null, .integer(event.timeMs),
                 .text(event.type), .bytes(event.json))
-        }
-        for room in entry.rooms {
-            if let record = room.record {
-                try putRoom.run(.text(room.id), .bytes(record))
-            } else {
-                try deleteRoom.run(.text(room.id))
-            }
-            if let ended = room.ended {
-                try putEnded.run(.text(room.id), .text(ended.outcome), .integer(ended.timeMs))
-            }
         }
         for call in entry.calls { try calls.put(call) }
         for key in entry.keys {
@@ -267,6 +248,16 @@ package final class Journal {
                 try putWorker.run(number, epoch, .integer(Int64(worker.processID)))
             } else {
                 try deleteWorker.run(number, epoch)
+            }
+        }
+    }
+
+    /// Only the last of what several decisions made of a room.
+    private func writeRooms(of entries: [JournalEntry]) throws(SQLiteError) {
+        var written: Set<String> = []
+        for entry in entries.reversed() {
+            for room in entry.rooms.reversed() where written.insert(room.id).inserted {
+                if let record = room.record { try rooms.put(record) } else { try rooms.forget(room.id) }
             }
         }
     }
@@ -304,7 +295,7 @@ package final class Journal {
         let oldestEnded = nowMs - retention.endedAgeMs
         try transact { () throws(SQLiteError) in
             if plan.upTo > 0 { try log.delete(plan, lastSeq: lastSeq) }
-            try database.prepare("DELETE FROM ended WHERE timeMs < ?").run(.integer(oldestEnded))
+            try rooms.deleteEnded(before: oldestEnded)
             try calls.truncate(in: database, keeping: retention.calls, oldestMs: nowMs - retention.callsAgeMs)
         }
         return plan.isPartial

@@ -28,9 +28,9 @@ extension Conductor {
         let predecessor = room.record.participants.first {
             $0.uid == identity.uid && $0.device == identity.device
         }
-        if let predecessor, try OfferIdentity(offer: offer) == predecessor.offer {
+        if let predecessor, try OfferIdentity(offer: offer) == predecessor.session.offer {
             return .prepared(
-                predecessor.id, answer: Array(predecessor.answer.utf8), etag: predecessor.etag, isNew: false)
+                predecessor.id, answer: Array(predecessor.session.answer.utf8), etag: predecessor.etag, isNew: false)
         }
         guard !isDraining else { throw draining() }
         if predecessor == nil { try checkPlace(for: identity, in: room) }
@@ -141,8 +141,10 @@ extension Conductor {
         return ParticipantRecord(
             id: drawParticipantID(), uid: identity.uid, device: identity.device,
             lifecycle: ParticipantLifecycle(wantsJoin: wantsJoin, inheritsSeat: inheritsSeat),
-            transport: transport, generation: 1, offer: session.identity,
-            answer: String(decoding: session.answer, as: UTF8.self), videoUnsupported: session.videoUnsupported,
+            session: SessionRecord(
+                transport: transport, offer: session.identity,
+                answer: String(decoding: session.answer, as: UTF8.self)),
+            generation: 1, videoUnsupported: session.videoUnsupported,
             createdAtMs: wallClockMs, preparedAtMs: nil, joinedAtMs: nil, deadline: nil,
             statistics: TransportStatistics())
     }

@@ -204,7 +204,7 @@ import Testing
         }
         let (journal, reader) = try open()
         let contents = try journal.contents()
-        #expect(contents.lastSeq == 7 && contents.rooms == [Array(#"{"old":1}"#.utf8)])
+        #expect(contents.lastSeq == 7 && contents.rooms == [StoredRoom(record: Array(#"{"old":1}"#.utf8))])
         #expect(try EndedRooms(path: file.path).outcome(of: try #require(RoomID("gone"))) == .busy)
         #expect(try page(reader).rooms.isEmpty)
         try store([call("a", endedMs: 1)], in: journal)

@@ -38,7 +38,7 @@ func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.creat
         do {
             let journal = try Journal(path: file.path, bootID: "b1")
             var entry = entry(1, [journalEvent(1, room: "r"), journalEvent(2)])
-            entry.rooms = [JournalRoom(id: "r", record: [1, 2])]
+            entry.rooms = [JournalRoom(id: "r", record: try roomRecord("r"))]
             entry.keys = [JournalKey(key: "k/1", record: [3])]
             entry.workers = [JournalWorker(id: WorkerID(index: 0, epoch: .max), processID: 77)]
             try journal.store([entry])
@@ -46,7 +46,10 @@ func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.creat
         let journal = try Journal(path: file.path, bootID: "b1")
         let contents = try journal.contents()
         #expect(contents.lastSeq == 2)
-        #expect(contents.rooms == [[1, 2]])
+        #expect(
+            contents.rooms.map { RecordCoding.decode($0, log: Log(level: .error, format: .text)) } == [
+                try roomRecord("r")
+            ])
         #expect(contents.keys.map(\.key) == ["k/1"])
         #expect(contents.workers == [JournalWorker(id: WorkerID(index: 0, epoch: .max), processID: 77)])
         #expect(try journal.events(after: 0, room: nil, limit: 10) == [journalEvent(1, room: "r"), journalEvent(2)])
@@ -69,28 +72,16 @@ func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.creat
         #expect(try journal.contents().lastSeq == 2)
     }
 
-    @Test("a later record of a room replaces the earlier one, none removes it") func rooms() throws {
-        let journal = try Journal(path: file.path, bootID: "b")
-        for record: [UInt8]? in [[1], [2], nil] {
-            var entry = JournalEntry(turn: 1)
-            entry.rooms = [JournalRoom(id: "r", record: record)]
-            try journal.store([entry])
-            #expect(try journal.contents().rooms == (record.map { [$0] } ?? []))
-        }
-    }
-
     @Test("an ended room's outcome is known after its record is forgotten, until its age is over") func ended() throws {
         let journal = try Journal(path: file.path, bootID: "b")
-        var room = JournalRoom(id: "r", record: [1])
-        room.ended = ("node-lost", 1_000)
         var entry = JournalEntry(turn: 1)
-        entry.rooms = [room]
+        entry.rooms = [JournalRoom(id: "r", record: try roomRecord("r", isEnded: true))]
         try journal.store([entry])
         entry.rooms = [JournalRoom(id: "r", record: nil)]
         try journal.store([entry])
         let ended = try EndedRooms(path: file.path)
         let id = try #require(RoomID("r"))
-        #expect(ended.outcome(of: id) == .nodeLost)
+        #expect(ended.outcome(of: id) == .ended)
         #expect(ended.outcome(of: try #require(RoomID("other"))) == nil)
         try journal.truncate(to: JournalRetention(), lastSeq: 1, nowMs: 1_001 + JournalRetention().endedAgeMs)
         #expect(ended.outcome(of: id) == nil)

@@ -1,0 +1,144 @@
+import RelayCore
+
+/// A room's record as it is found: its JSON, and that of its participants' sessions by their ids.
+package struct StoredRoom: Sendable, Equatable {
+    package var record: [UInt8]
+    package var sessions: [String: [UInt8]]
+    package init(record: [UInt8], sessions: [String: [UInt8]] = [:]) {
+        self.record = record
+        self.sessions = sessions
+    }
+}
+
+/// The journal's tables of rooms: their records by the order of creation, so that those who live at the same time lie
+/// together; the sessions of their participants in rows of their own, written when they change, which is rare; the
+/// outcomes of ended rooms. Confined to the journal thread, inside its transactions.
+final class RoomTable {
+    private struct Session {
+        var handle: UInt64
+        /// Nil: what is on disk is not known, and so is written anew.
+        var record: SessionRecord?
+    }
+    private struct Row {
+        var ordinal: Int64
+        var sessions: [Session]
+    }
+
+    private let database: SQLiteDatabase
+    private let putRecord: SQLiteStatement
+    private let deleteRecord: SQLiteStatement
+    private let putSession: SQLiteStatement
+    private let deleteSession: SQLiteStatement
+    private let putEnded: SQLiteStatement
+    /// What is on disk, by room.
+    private var rows: [String: Row] = [:]
+
+    /// Makes the tables; takes over those of a journal from before version 3, whose records have their sessions within.
+    init(in database: SQLiteDatabase) throws(SQLiteError) {
+        self.database = database
+        try database.execute(
+            """
+            CREATE TABLE IF NOT EXISTS roomRecords (
+                ordinal INTEGER PRIMARY KEY, id TEXT NOT NULL, record BLOB NOT NULL);
+            CREATE TABLE IF NOT EXISTS sessions (
+                handle INTEGER PRIMARY KEY, room INTEGER NOT NULL, participant TEXT NOT NULL, record BLOB NOT NULL);
+            CREATE TABLE IF NOT EXISTS ended (
+                id TEXT PRIMARY KEY, outcome TEXT NOT NULL, timeMs INTEGER NOT NULL) WITHOUT ROWID;
+            CREATE INDEX IF NOT EXISTS endedByTime ON ended (timeMs);
+            """)
+        let earlier = try database.prepare("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'rooms'")
+        try earlier.bind()
+        let hasEarlier = try earlier.step() && earlier.integer(0) > 0
+        earlier.reset()
+        if hasEarlier {
+            try database.execute(
+                """
+                BEGIN IMMEDIATE;
+                INSERT INTO roomRecords
+                    SELECT json_extract(CAST(record AS TEXT), '$.ordinal'), id, record FROM rooms;
+                DROP TABLE rooms;
+                COMMIT;
+                """)
+        }
+        putRecord = try database.prepare(
+            "INSERT INTO roomRecords VALUES (?, ?, ?) ON CONFLICT (ordinal) DO UPDATE SET record = excluded.record")
+        deleteRecord = try database.prepare("DELETE FROM roomRecords WHERE ordinal = ?")
+        putSession = try database.prepare(
+            "INSERT INTO sessions VALUES (?, ?, ?, ?) ON CONFLICT (handle) DO UPDATE SET record = excluded.record")
+        deleteSession = try database.prepare("DELETE FROM sessions WHERE handle = ?")
+        putEnded = try database.prepare("INSERT OR IGNORE INTO ended VALUES (?, ?, ?)")
+        try reload()
+    }
+
+    /// Learns what is on disk: at the start, and when a transaction failed.
+    func reload() throws(SQLiteError) {
+        rows = [:]
+        var ids: [Int64: String] = [:]
+        let records = try database.prepare("SELECT ordinal, id FROM roomRecords")
+        try records.bind()
+        while try records.step() {
+            ids[records.integer(0)] = records.text(1)
+            rows[records.text(1)] = Row(ordinal: records.integer(0), sessions: [])
+        }
+        let sessions = try database.prepare("SELECT handle, room FROM sessions")
+        try sessions.bind()
+        while try sessions.step() {
+            guard let id = ids[sessions.integer(1)] else { continue }
+            rows[id]?.sessions.append(Session(handle: UInt64(bitPattern: sessions.integer(0)), record: nil))
+        }
+    }
+
+    /// Every room, in the order of creation.
+    func all() throws(SQLiteError) -> [StoredRoom] {
+        var sessionsOf: [Int64: [String: [UInt8]]] = [:]
+        let sessions = try database.prepare("SELECT room, participant, record FROM sessions")
+        try sessions.bind()
+        while try sessions.step() {
+            sessionsOf[sessions.integer(0), default: [:]][sessions.text(1)] = sessions.bytes(2)
+        }
+        var rooms: [StoredRoom] = []
+        let records = try database.prepare("SELECT ordinal, record FROM roomRecords ORDER BY ordinal")
+        try records.bind()
+        while try records.step() {
+            rooms.append(StoredRoom(record: records.bytes(1), sessions: sessionsOf[records.integer(0)] ?? [:]))
+        }
+        return rooms
+    }
+
+    func put(_ room: RoomRecord) throws(SQLiteError) {
+        let id = room.id.text
+        let ordinal = Int64(clamping: room.ordinal)
+        try putRecord.run(.integer(ordinal), .text(id), .bytes(RecordCoding.encode(room)))
+        let before = rows[id]?.sessions ?? []
+        var sessions: [Session] = []
+        for participant in room.participants {
+            let handle = participant.handle.value
+            sessions.append(Session(handle: handle, record: participant.session))
+            // Compared by identity first: what did not change shares its storage.
+            if let known = before.first(where: { $0.handle == handle }), known.record == participant.session {
+                continue
+            }
+            try putSession.run(
+                .integer(Int64(bitPattern: handle)), .integer(ordinal), .text(participant.id.text),
+                .bytes(RecordCoding.encode(participant.session)))
+        }
+        for session in before where !sessions.contains(where: { $0.handle == session.handle }) {
+            try deleteSession.run(.integer(Int64(bitPattern: session.handle)))
+        }
+        rows[id] = Row(ordinal: ordinal, sessions: sessions)
+        // Its id is never used again, also after its record is forgotten.
+        if let outcome = room.outcome {
+            try putEnded.run(.text(id), .text(outcome.rawValue), .integer(room.endedAtMs ?? WallClock.nowMs))
+        }
+    }
+
+    func forget(_ id: String) throws(SQLiteError) {
+        guard let row = rows.removeValue(forKey: id) else { return }
+        try deleteRecord.run(.integer(row.ordinal))
+        for session in row.sessions { try deleteSession.run(.integer(Int64(bitPattern: session.handle))) }
+    }
+
+    func deleteEnded(before timeMs: Int64) throws(SQLiteError) {
+        try database.prepare("DELETE FROM ended WHERE timeMs < ?").run(.integer(timeMs))
+    }
+}
