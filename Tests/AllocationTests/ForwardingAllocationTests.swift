@@ -12,10 +12,18 @@ import Testing
         let sender: CallScene.Participant
         var datagrams: [[UInt8]] = []
 
-        init(packetCount: Int) throws {
+        /// - Parameter others: receivers in a group room; nil: the other one of a peer room.
+        init(packetCount: Int, others: Int? = nil) throws {
             scene = try CallScene()
-            let pair = try scene.makePair()
-            sender = pair.0
+            if let others {
+                let room = scene.makeRoom()
+                let people = try (0...others).map { [scene] _ in
+                    try scene.prepare(scene.makeClient(), in: room, kind: .group, joins: true)
+                }
+                sender = people[0]
+            } else {
+                sender = try scene.makePair().0
+            }
             scene.run(for: .seconds(2))
             var now = scene.now
             while datagrams.count < packetCount {
@@ -62,6 +70,15 @@ import Testing
             let forwarded = traffic.scene.engine.counters.packetsForwarded
             let allocations = traffic.allocations(200..<1_200)
             #expect(traffic.scene.engine.counters.packetsForwarded - forwarded == 1_000)
+            #expect(allocations == 0)
+        }
+
+        @Test("reading levels and forwarding 1,000 packets in a group of four allocates nothing") func group() throws {
+            let traffic = try Traffic(packetCount: 1_200, others: 3)
+            _ = traffic.allocations(0..<200)
+            let forwarded = traffic.scene.engine.counters.packetsForwarded
+            let allocations = traffic.allocations(200..<1_200)
+            #expect(traffic.scene.engine.counters.packetsForwarded - forwarded >= 1_000)
             #expect(allocations == 0)
         }
 

@@ -47,6 +47,18 @@ import Testing
         _ = try Self.run(options)
     }
 
+    @Test("groups with fewer slots than people, who talk, pin, come and go", arguments: seeds.map { $0 + 300 })
+    func groups(seed: UInt64) throws {
+        var options = CallSimulation.Options()
+        options.seed = seed
+        options.roomCount = 1
+        options.peoplePerRoom = 6
+        options.slotCount = 2
+        options.pace = .milliseconds(60)
+        let simulation = try Self.run(options)
+        #expect(simulation.deeds["talk", default: 0] > 20 && simulation.deeds["pin", default: 0] > 5, "seed \(seed)")
+    }
+
     @Test("one seed gives one run")
     func deterministic() throws {
         var options = CallSimulation.Options()

@@ -136,6 +136,8 @@ struct Track {
     /// 0: no RTX.
     var rtxPayloadType: UInt8
     var transportCCID: UInt8
+    /// The sender's element id for audio levels, in a group room; 0: none is read.
+    var levelID: UInt8
     var repairsLoss: Bool
     var asksKeyFrames: Bool
     var isAnnounced: Bool
@@ -149,10 +151,12 @@ struct Track {
     /// When its last packet came, and the longest time between two since the gate opened; `distantFuture` before the first.
     var lastArrival: Instant
     var longestGap: Interval
-    /// Slots that got the early key frame and wait for the next one.
+    /// Slots that wait for its next key frame.
     var awaitingCount: Int32 = 0
     /// Where the newest key frame waits for somebody to get it; only while nobody does.
     var keptKeyFrame: KeyFrameKeeper?
+    /// How much is spoken, by the levels.
+    var speech = SpeechActivity()
 
     /// Somebody gets it: repairs and key frames are worth asking for.
     @inline(__always) var isWatched: Bool { firstSubscription >= 0 || awaitingCount > 0 }
@@ -162,7 +166,7 @@ struct Track {
 enum SlotFlow: UInt8 {
     /// The slot is free, or a gate of its sender or its receiver is shut.
     case stopped
-    /// The early key frame has passed; the track goes on with its next key frame.
+    /// The track begins, or goes on after its early key frame, with its next key frame.
     case untilKeyFrame
     /// It is in its track's chain: every packet passes.
     case passing
@@ -176,6 +180,8 @@ struct Subscription {
     var flow: SlotFlow
     /// -1: the slot is free.
     var track: Int32
+    /// What takes its place with its next key frame; -1: nothing.
+    var nextTrack: Int32 = -1
     /// The next slot that the track passes into; stopped ones are not in the chain.
     var nextOfTrack: Int32
     var nextOfReceiver: Int32
@@ -225,6 +231,8 @@ struct EngineRoom {
     var handle: RoomHandle
     var isPeer: Bool
     var members: [Int32]
+    /// Who is heard and seen; nil in a peer room, where everybody is.
+    var group: GroupFloor?
 }
 
 /// What a transport has that no packet touches.

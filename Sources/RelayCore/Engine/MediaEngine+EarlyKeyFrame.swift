@@ -94,12 +94,13 @@ extension MediaEngine {
     }
 
     /// A key frame begins: slots that waited for it take part from here on.
-    @inline(never) func passToWaitingSlots(_ trackIndex: Int32) {
+    @inline(never) func passToWaitingSlots(_ trackIndex: Int32, now: Instant) {
         let track = tracks[trackIndex]
         let room = transports[Int(track.pointee.transport)].room
         for member in rooms[Int(room)]?.members ?? [] {
             forEachSlot(of: member) { slot in
                 let subscription = subscriptions[slot]
+                if subscription.pointee.nextTrack == trackIndex { return switchToNext(slot, now: now) }
                 guard subscription.pointee.track == trackIndex, subscription.pointee.flow == .untilKeyFrame else {
                     return
                 }

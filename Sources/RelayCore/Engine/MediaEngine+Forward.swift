@@ -22,6 +22,7 @@ extension MediaEngine {
             recordTransportCC(
                 track.pointee.transportCCID, packet, transportIndex, feedbackBy: now + interval, now: now)
         }
+        if track.pointee.levelID != 0 { noteLevel(track, packet, room: transport.pointee.room, now: now) }
         transport.pointee.statistics.packetsReceived &+= 1
         transport.pointee.statistics.bytesReceived &+= UInt64(truncatingIfNeeded: count)
         var payloadByteCount = count &- header.headerByteCount
@@ -288,7 +289,7 @@ extension MediaEngine {
         {
             track.pointee.keyFrames.keyFrameArrived(now: now)
             track.pointee.loss?.keyFrameStarts(at: index)
-            if track.pointee.awaitingCount > 0 { passToWaitingSlots(trackIndex) }
+            if track.pointee.awaitingCount > 0 { passToWaitingSlots(trackIndex, now: now) }
         }
         guard track.pointee.repairsLoss else { return }
         if case .needsKeyFrame? = track.pointee.loss?.received(index, now: now) {

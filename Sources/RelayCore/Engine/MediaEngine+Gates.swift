@@ -5,7 +5,8 @@ import RTPCore
 
 extension MediaEngine {
     /// Gives a free slot its track; it passes at once where the gates let it.
-    func link(_ trackIndex: Int32, to slot: Int32, now: Instant) {
+    /// - Parameter atKeyFrame: its next packet is the first of a key frame.
+    func link(_ trackIndex: Int32, to slot: Int32, atKeyFrame: Bool = false, now: Instant) {
         let track = tracks[trackIndex]
         let subscription = subscriptions[slot]
         precondition(subscription.pointee.track < 0, "a slot with two tracks")
@@ -18,7 +19,7 @@ extension MediaEngine {
             if (1...15).contains(id) { passed[Int(id)] = receiving[kind] }
         }
         subscription.pointee.passedIDs = passed
-        updateFlow(slot, now: now)
+        updateFlow(slot, atKeyFrame: atKeyFrame, now: now)
     }
 
     func unlink(_ slot: Int32) {
@@ -28,11 +29,12 @@ extension MediaEngine {
         subscription.pointee.track = -1
     }
 
-    /// Frees every slot of the room that has the track, stopped ones too.
+    /// Frees every slot of the room that has the track or waits for it, stopped ones too.
     func unlinkAll(_ track: Int32, inRoom room: Int32) {
         for member in rooms[Int(room)]?.members ?? [] {
             forEachSlot(of: member) { slot in
                 if subscriptions[slot].pointee.track == track { unlink(slot) }
+                if subscriptions[slot].pointee.nextTrack == track { forgetNext(slot) }
             }
         }
     }
@@ -60,6 +62,7 @@ extension MediaEngine {
             }
             track = tracks[track].pointee.nextOfTransport
         }
+        rechoose(transport.pointee.room, now: now)
     }
 
     func forEachSlot(of transport: Int32, _ body: (Int32) -> Void) {
@@ -72,7 +75,7 @@ extension MediaEngine {
     }
 
     /// Lets the slot's track pass or stops it, as the gates of sender and receiver say.
-    private func updateFlow(_ slot: Int32, now: Instant) {
+    private func updateFlow(_ slot: Int32, atKeyFrame: Bool = false, now: Instant) {
         let subscription = subscriptions[slot]
         let sender = tracks[subscription.pointee.track].pointee.transport
         let kind = subscription.pointee.kind
@@ -80,14 +83,15 @@ extension MediaEngine {
             transports[Int(sender)].gates.dropReason(ofSent: kind) == nil
             && transports[Int(subscription.pointee.receiver)].gates.passesToReceiver(kind)
         if passes, subscription.pointee.flow == .stopped {
-            start(slot, now: now)
+            start(slot, atKeyFrame: atKeyFrame, now: now)
         } else if !passes {
             stop(slot)
         }
     }
 
     /// The outgoing numbers go on after the last one sent, whatever was held back meanwhile; nothing of that is ever sent.
-    private func start(_ slot: Int32, now: Instant) {
+    /// A slot that has shown pictures goes on with a key frame: others would refer to what it never got.
+    private func start(_ slot: Int32, atKeyFrame: Bool, now: Instant) {
         let subscription = subscriptions[slot]
         let track = tracks[subscription.pointee.track]
         subscription.pointee.source = -1
@@ -95,17 +99,21 @@ extension MediaEngine {
             let receiving = section(of: subscription.pointee.receiver, subscription.pointee.section)
             if track.pointee.history == nil, receiving.feedback.contains(.nack) { track.pointee.history = .create() }
             if !track.pointee.isWatched { track.pointee.loss?.reset() }
-            if track.pointee.asksKeyFrames {
-                track.pointee.keyFrames.request(now: now, urgent: true)
-                wake(track.pointee.transport, forRepairAt: now)
-            }
-            if sendKeptKeyFrame(to: slot, now: now) {
+            let waits = track.pointee.asksKeyFrames && !atKeyFrame
+            if waits { askForKeyFrame(subscription.pointee.track, now: now) }
+            if sendKeptKeyFrame(to: slot, now: now) || (waits && subscription.pointee.packetsSent > 0) {
                 subscription.pointee.flow = .untilKeyFrame
                 track.pointee.awaitingCount += 1
                 return
             }
         }
         enchain(slot)
+    }
+
+    /// At once, and again until it comes.
+    func askForKeyFrame(_ track: Int32, now: Instant) {
+        tracks[track].pointee.keyFrames.request(now: now, urgent: true)
+        wake(tracks[track].pointee.transport, forRepairAt: now)
     }
 
     /// Puts the slot into its track's chain: the next packet is the first that passes.

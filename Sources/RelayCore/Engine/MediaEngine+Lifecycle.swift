@@ -57,7 +57,8 @@ extension MediaEngine {
             return room
         }
         let fresh = EngineRoom(
-            handle: configuration.room, isPeer: configuration.isPeerRoom, members: [transport])
+            handle: configuration.room, isPeer: configuration.isPeerRoom, members: [transport],
+            group: configuration.isPeerRoom ? nil : GroupFloor())
         let index: Int32
         if let free = freeRooms.popLast() {
             rooms[Int(free)] = fresh
@@ -89,12 +90,13 @@ extension MediaEngine {
     private func addTrack(
         _ section: MediaSection, at position: Int32, to transport: UnsafeMutablePointer<Transport>, index: Int32
     ) {
+        let isPeer = rooms[Int(transport.pointee.room)]?.isPeer == true
         let repairs = section.kind == .video && section.feedback.contains(.nack)
         let track = Track(
             transport: index, section: position, kind: section.kind, codec: section.codec,
             payloadType: section.payloadType, rtxPayloadType: section.rtxPayloadType ?? 0,
             transportCCID: section.feedback.contains(.transportCC) ? section.extensions[.transportCC] : 0,
-            repairsLoss: repairs,
+            levelID: section.kind == .audio && !isPeer ? section.extensions[.audioLevel] : 0, repairsLoss: repairs,
             asksKeyFrames: section.kind == .video && !section.feedback.isDisjoint(with: [.pli, .fir]),
             isAnnounced: false, currentSource: -1, firstSubscription: -1,
             nextOfTransport: transport.pointee.firstTrack, loss: repairs ? .create() : nil,
@@ -148,10 +150,14 @@ extension MediaEngine {
         reschedule(index, now: now)
     }
 
-    /// Gives every joined member's tracks to every other joined member's free slots of the kind, in the order in which
-    /// the members came. Whether a track then passes is for the gates to say: who is muted or held keeps its slots.
+    /// In a peer room gives every joined member's tracks to the other joined member's free slots of the kind. Whether a
+    /// track then passes is for the gates to say: who is muted or held keeps its slots. In a group who gets which is chosen.
     func fillSlots(ofRoom roomIndex: Int32, now: Instant) {
         guard let members = rooms[Int(roomIndex)]?.members else { return }
+        guard rooms[Int(roomIndex)]?.group == nil else {
+            rechoose(roomIndex, now: now)
+            return releaseKeptKeyFrames(ofRoom: roomIndex)
+        }
         for receiver in members where transports[Int(receiver)].flags.contains(.joined) {
             for sender in members
             where sender != receiver && transports[Int(sender)].flags.contains(.joined) {
@@ -243,6 +249,7 @@ extension MediaEngine {
         var slot = transport.pointee.firstSubscription
         while slot >= 0 {
             let next = subscriptions[slot].pointee.nextOfReceiver
+            forgetNext(slot)
             unlink(slot)
             subscriptions.remove(slot)
             slot = next
@@ -288,6 +295,7 @@ extension MediaEngine {
         room.members.removeAll { $0 == transport }
         if room.members.isEmpty {
             roomByHandle[room.handle] = nil
+            roomTimers.clear(index)
             freeRooms.append(index)
         } else {
             rooms[Int(index)] = room

@@ -119,6 +119,10 @@ extension MediaEngine {
             timers.setIfEarlier(track.pointee.transport, to: transport.pointee.nextReport)
         }
         if isChange { track.pointee.loss?.reset() }
+        if !isChange, track.pointee.kind == .video, rooms[Int(transport.pointee.room)]?.group != nil {
+            // There is a picture to choose now.
+            roomTimers.setIfEarlier(transport.pointee.room, to: now)
+        }
         guard track.pointee.asksKeyFrames, track.pointee.isWatched else { return }
         // Asked before the source was known, or to be asked anew: the request needs the SSRC.
         track.pointee.keyFrames.request(now: now, urgent: true)

@@ -24,6 +24,8 @@ public final class MediaEngine {
     let configuration: EngineConfiguration
     let flows: FlowTable
     let timers: TimerWheel
+    /// When who is heard and seen is chosen anew in a group room.
+    let roomTimers: TimerWheel
     let history: PacketHistory
     let keptBytes: KeptBytes
     // Slabs, reached by transport index times the per-transport bound, or by index from a free list.
@@ -69,6 +71,7 @@ public final class MediaEngine {
         transmit = TransmitBatch(capacity: configuration.transmitCapacity)
         flows = FlowTable(minimumCapacity: 256)
         timers = TimerWheel(capacity: capacity, now: now)
+        roomTimers = TimerWheel(capacity: capacity, now: now)
         history = PacketHistory(byteCount: configuration.historyByteCount)
         keptBytes = KeptBytes(limit: configuration.keptKeyFrameByteCount)
         transports = .allocate(capacity: capacity)
@@ -104,7 +107,7 @@ public final class MediaEngine {
     public var needsFlushBeforeGates: Bool { transmit.room < KeyFrameKeeper.packetCount + widestRoom + 4 }
 
     /// When `advance` is wanted next.
-    public var deadline: Instant { timers.deadline }
+    public var deadline: Instant { min(timers.deadline, roomTimers.deadline) }
 
     /// Transports that exist.
     public var transportCount: Int { transportByHandle.count }
@@ -160,6 +163,7 @@ public final class MediaEngine {
                 return
             }
         }
+        while let room = roomTimers.popDue(at: now) { serviceRoom(room, now: now) }
     }
 
     /// Requests for the handshaker since the last call, in order.
@@ -187,7 +191,7 @@ public final class MediaEngine {
             return TransportSnapshot(
                 participant: transport.handle, room: details.configuration.room, phase: phase,
                 isInterrupted: transport.flags.contains(.interrupted), since: transport.phaseSince,
-                gates: transport.gates)
+                gates: transport.gates, slots: occupants(of: index), isSpeaker: isSpeaker(index))
         }
     }
 

@@ -46,6 +46,12 @@ public enum Limits {
     static let transportFeedbackInterval = Interval.milliseconds(50)
     /// The same while only audio comes: there is no rate to steer, and feedback for two packets costs as much as for twenty.
     static let audioFeedbackInterval = Interval.milliseconds(200)
+    /// How often who is heard and seen in a group is chosen anew, while somebody speaks.
+    static let choiceInterval = Interval.milliseconds(100)
+    /// And for this long after the last word: longer than `SpeakerSelection.hold`.
+    static let choiceAfterSpeech = Interval.seconds(3)
+    /// `SpeechActivity.loudness` above which a member speaks.
+    static let speakingLoudness = 5
     static let statisticsInterval = Interval.seconds(2)
     /// After an ICE restart the old credentials are good from the selected address for this long at most (T20).
     static let oldCredentialsLifetime = Interval.seconds(30)

@@ -115,6 +115,9 @@ public final class SimulatedClient {
     public internal(set) var mappedAddress: PeerAddress?
     public var isConsentLost: Bool { lastConsent.map { now - $0 >= .seconds(30) } ?? false }
 
+    /// How loud it says that it is, −dBov: 0 (loudest) … 127.
+    public var audioLevel: UInt8 = 30
+
     public internal(set) var localICE: ICECredentials
     public internal(set) var remoteICE = ICECredentials(ufrag: "", password: "")
     public let dtls: DTLSClient

@@ -11,8 +11,10 @@ public final class CallSimulation {
         public var seed: UInt64 = 1
         public var duration = Interval.seconds(12)
         public var roomCount = 3
-        /// People per room who may be in at once, 2…4.
+        /// People per room who may be in at once, 2…8.
         public var peoplePerRoom = 3
+        /// Slots of each kind that everybody has; nil: one for each of the others. With fewer, people talk and pin much.
+        public var slotCount: Int?
         /// Of every link, unless chance makes one worse for a while.
         public var quality = VirtualNetwork.Quality(
             loss: 0.02, delay: .milliseconds(15), jitter: .milliseconds(5), reordering: 0.01)
@@ -51,7 +53,7 @@ public final class CallSimulation {
     }
 
     public init(_ options: Options) throws {
-        precondition((2...4).contains(options.peoplePerRoom), "two to four people per room")
+        precondition((2...8).contains(options.peoplePerRoom), "two to eight people per room")
         self.options = options
         scene = try CallScene(seed: options.seed, quality: options.quality)
         random = .seeded(options.seed ^ 0x5151_5151)
@@ -81,6 +83,7 @@ public final class CallSimulation {
         let room = Int.random(in: 0..<rooms.count, using: &random)
         present[room].removeAll { scene.end(of: $0) != nil || $0.hasLeft }
         let someone = present[room].randomElement(using: &random)
+        if options.slotCount != nil, let someone, Bool.random(using: &random) { return talkOrPin(someone, in: room) }
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<30: try come(to: room)
         case 30..<60: if let someone { join(someone) }
@@ -104,13 +107,13 @@ public final class CallSimulation {
 
     private func come(to room: Int) throws {
         guard present[room].count < options.peoplePerRoom else { return }
-        let others = options.peoplePerRoom - 1
+        let slots = options.slotCount ?? options.peoplePerRoom - 1
         let dialects: [ClientDialect] = [.chromium, .firefox, .libwebrtc, .aiortc]
         let client = scene.makeClient {
             $0.identity = identity
             $0.dialect = dialects.randomElement(using: &random) ?? .libwebrtc
-            $0.extraAudioSlots = others - 1
-            $0.extraVideoSlots = others - 1
+            $0.extraAudioSlots = slots - 1
+            $0.extraVideoSlots = slots - 1
             $0.videoInterval = .milliseconds(100)
             $0.videoPayloadByteCount = 600
             $0.packetsPerKeyFrame = 4
@@ -165,6 +168,23 @@ public final class CallSimulation {
         let gates = MediaGates(rawValue: Bool.random(using: &random) ? UInt8.random(in: 0...127, using: &random) : 0)
         held[participant.handle] = gates.contains(.held) ? true : nil
         note("gates") { scene.setGates(gates, of: participant) }
+    }
+
+    /// Speaks up or falls silent, or wishes to see somebody.
+    private func talkOrPin(_ participant: CallScene.Participant, in room: Int) {
+        if Int.random(in: 0..<4, using: &random) > 0 {
+            let level = Bool.random(using: &random) ? 127 : UInt8.random(in: 10...70, using: &random)
+            return note("talk") { participant.client.audioLevel = level }
+        }
+        let slots = participant.session.sections.indices.filter {
+            participant.session.sections[$0].kind == .video && participant.session.sections[$0].clientReceives
+        }
+        let wishes = slots.filter { _ in Bool.random(using: &random) }.map { slot in
+            SlotWish(
+                section: UInt8(slot), pinned: everybody.randomElement(using: &random)?.handle,
+                wantedHeight: UInt16.random(in: 0...1_080, using: &random))
+        }
+        note("pin") { scene.command(.slots(participant.handle, wishes)) }
     }
 
     /// Random bytes that look like one of the protocols, from a stranger or in somebody's name.
@@ -243,12 +263,27 @@ public final class CallSimulation {
             live.remove(handle)
         case .removed:
             phase.hasEnded = true
-        case .media, .statistics, .slots, .speaker:
+        case .slots(_, let slots, _):
+            expect(phase.isJoined, "slots of somebody who has not joined")
+            checkSlots(slots, of: handle)
+        case .media, .statistics, .speaker:
             expect(phase.isJoined, "media news of somebody who has not joined: \(news)")
         case .pathChanged:
             expect(phase.isPrepared, "a path change before prepared")
         }
         phases[handle] = phase
+    }
+
+    /// Somebody else of the room is in each slot, and in one of a kind only.
+    private func checkSlots(_ slots: [SlotOccupant], of handle: ParticipantHandle) {
+        guard let receiver = everybody.first(where: { $0.handle == handle }) else { return violate("slots of nobody") }
+        var seen: Set<[UInt64]> = []
+        for slot in slots {
+            let sender = everybody.first { $0.handle == slot.sender }
+            expect(slot.sender != handle && sender?.room == receiver.room, "a stranger in a slot, or oneself")
+            let kind = receiver.session.sections[Int(slot.section)].kind
+            expect(seen.insert([slot.sender.value, UInt64(kind.rawValue)]).inserted, "somebody in two slots")
+        }
     }
 
     /// What everybody received, looked at in full.
@@ -312,7 +347,11 @@ public final class CallSimulation {
                     && phases[$0.handle]?.hasEnded != true
             }
             for receiver in people {
-                for sender in people where sender !== receiver { checkHearing(receiver, sender) }
+                if let slots = options.slotCount, slots < people.count - 1 {
+                    checkFull(receiver, slots)
+                } else {
+                    for sender in people where sender !== receiver { checkHearing(receiver, sender) }
+                }
             }
         }
     }
@@ -329,6 +368,16 @@ public final class CallSimulation {
                 recent,
                 "no \(kind) to \(receiver.handle.value) from \(sender.handle.value), joined in the same room: "
                     + "\(scene.engine.snapshot().filter { $0.room == receiver.room })")
+        }
+    }
+
+    /// Something comes on every slot.
+    private func checkFull(_ receiver: CallScene.Participant, _ slots: Int) {
+        for kind in MediaKind.allCases {
+            let alive = receiver.client.received.values.count { stream in
+                stream.kind == kind && stream.lastArrival.map { scene.now - $0 < .seconds(1) } ?? false
+            }
+            expect(alive == slots, "\(alive) of \(slots) \(kind) slots of \(receiver.handle.value) carry something")
         }
     }
 

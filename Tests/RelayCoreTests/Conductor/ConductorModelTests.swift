@@ -164,7 +164,7 @@ private struct RandomWalk {
 
     /// Mostly the truth about somebody whom a worker holds, sometimes about somebody of long ago.
     private mutating func tellNews() {
-        guard let (participant, _) = pick(everybody) else { return }
+        guard let (participant, room) = pick(everybody) else { return }
         let holder = harness.held.first { $0.value.contains(participant.handle) }?.key
         guard let worker = draw(10) == 0 ? ConductorHarness.worker(draw(2), epoch: epoch) : holder else { return }
         let at = harness.now - .milliseconds(Int64(draw(50)))
@@ -180,16 +180,17 @@ private struct RandomWalk {
         case 9: harness.news(.media(handle, .audio, at: at), from: worker)
         case 10: harness.news(.statistics(handle, statistics(), at: at), from: worker)
         case 11: harness.news(.speaker(handle, at: at), from: worker)
-        case 12: harness.news(.slots(handle, occupants(), at: at), from: worker)
+        case 12: harness.news(.slots(handle, occupants(of: room), at: at), from: worker)
         default:
             guard isTrue, draw(2) == 0 else { return }
             harness.news(.ended(handle, ends[draw(ends.count)], at: at, TransportStatistics()), from: worker)
         }
     }
 
-    /// Somebody in a slot, who may be of another room or long gone; sometimes nobody.
-    private mutating func occupants() -> [SlotOccupant] {
-        guard let (sender, _) = pick(everybody), draw(4) > 0 else { return [] }
+    /// Somebody in a slot, mostly of the same room and perhaps long gone; sometimes nobody.
+    private mutating func occupants(of room: RoomID?) -> [SlotOccupant] {
+        let near = draw(4) == 0 ? everybody : everybody.filter { $0.1 == room }
+        guard let (sender, _) = pick(near), draw(4) > 0 else { return [] }
         return [SlotOccupant(section: UInt8(draw(3)), sender: sender.handle)]
     }
 
@@ -220,7 +221,7 @@ private struct RandomWalk {
             transports.append(
                 TransportSnapshot(
                     participant: handle, room: RoomHandle(1), phase: phase, isInterrupted: draw(8) == 0,
-                    since: harness.now, slots: occupants(), isSpeaker: draw(4) == 0))
+                    since: harness.now, slots: occupants(of: nil), isSpeaker: draw(4) == 0))
         }
         harness.connect(worker, transports: transports)
     }
