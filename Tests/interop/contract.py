@@ -13,6 +13,10 @@ def conform(value, schema, where):
         return conform(value, SCHEMAS[schema["$ref"].rsplit("/", 1)[1]], where)
     kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
     kind = schema.get("type")
+    if isinstance(kind, list):
+        if value is None:
+            return check("null" in kind, f"{where} is null, not one of {kind}")
+        (kind,) = [name for name in kind if name != "null"]
     if kind:
         check(isinstance(value, kinds[kind]), f"{where} is {value!r}, not {kind}")
         check(kind == "boolean" or not isinstance(value, bool), f"{where} is a boolean, not {kind}")
@@ -37,6 +41,36 @@ def conform(value, schema, where):
         for index, inner in enumerate(value):
             conform(inner, schema["items"], f"{where}[{index}]")
     return None
+
+
+def check_slots(relay, held):
+    """Wishes for the slots of a session in a group, made with a recorded offer of three m-lines that receive."""
+    relay.admin("POST", "/v1/rooms", {"id": "group", "kind": "group", "media": "video"}).expect(201)
+    bearer, sdp = participant("group", "alice"), {"Content-Type": "application/sdp"}
+    offer = (ROOT / "Tests/Fixtures/sdp/chromium-plain.sdp").read_text()
+    made = relay.ask("POST", "/v1/rooms/group/sessions?state=prepared", offer, bearer, sdp).expect(201)
+    path = made.headers["Location"] + "/slots"
+    (member,) = held(relay.admin("GET", "/v1/rooms/group"), "Room", 200)["participants"]
+    mid = {slot["kind"]: slot["mid"] for slot in member["slots"]}
+
+    def put(body):
+        return relay.ask("PUT", path, body, bearer)
+
+    wish = {"mid": mid["video"], "uid": "ben", "height": 360}
+    view = held(put({"slots": [wish]}), "Participant", 200)
+    (slot,) = [slot for slot in view["slots"] if slot["kind"] == "video"]
+    check(slot["pinned"] == "ben" and slot["height"] == 360 and slot["uid"] is None, f"the slot is {slot}")
+    view = held(put({"slots": []}), "Participant", 200)
+    check(not any("pinned" in slot or "height" in slot for slot in view["slots"]), f"the wish stays: {view['slots']}")
+    for wrong, status, field in [
+        ({"slots": [{"mid": "none"}]}, 422, "slots[0].mid"), ({"slots": [{"mid": mid["audio"]}]}, 422, "slots[0].mid"),
+        ({"slots": [{**wish, "uid": "alice"}]}, 422, "slots[0].uid"),
+        ({"slots": [{**wish, "height": 5000}]}, 400, "slots[0].height"), ({"slot": []}, 400, "slot"),
+    ]:
+        problem = held(put(wrong), "Problem", status)
+        check(problem["field"] == field, f"{wrong}: {problem}")
+    held(relay.ask("PUT", path, {"slots": []}, participant("group", "ben")), "Problem", 404)
+    relay.admin("DELETE", "/v1/rooms/group").expect(200)
 
 
 def api_contract():
@@ -113,4 +147,5 @@ def api_contract():
         check(types == expected, f"the log is {types}")
         metrics = relay.admin("GET", "/metrics").expect(200).body.decode()
         check(re.search(r"^\w+(\{[^}]*\})? [0-9.e+]+$", metrics, re.MULTILINE), "there are no metrics")
+        check_slots(relay, held)
         return f"{checked} operations, {len(SCHEMAS)} schemas"

@@ -172,8 +172,8 @@ class Relay:
     def room(self, room):
         return self.admin("GET", f"/v1/rooms/{room}").expect(200).json
 
-    def demo_session(self, room, name):
-        return self.ask("POST", "/demo/session", {"room": room, "name": name}).expect(200).json
+    def demo_session(self, room, name, kind="peer"):
+        return self.ask("POST", "/demo/session", {"room": room, "name": name, "kind": kind}).expect(200).json
 
     def prepare(self, room, bearer, sdp, state="prepared"):
         """Location and answer of a new session."""

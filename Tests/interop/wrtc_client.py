@@ -39,6 +39,10 @@ class WrtcClient:
     # What it sends: `rate` pictures of this size a second, one second's worth of them made by `pictures`.
     width, height, rate = WIDTH, HEIGHT, RATE
     pictures = staticmethod(pictures)
+    # What its tone is: ten blocks of 10 ms.
+    tone = staticmethod(tone)
+    # How many more m-lines of a kind only receive, in a group.
+    slots = {}
 
     def __init__(self, relay, room, uid, bearer, warm=True, proxy=None):
         self.relay, self.room, self.uid, self.bearer = relay, room, uid, bearer
@@ -56,6 +60,9 @@ class WrtcClient:
             "audio": self.pc.add_transceiver(self.audio if self.warm else "audio", init).sender,
             "video": self.pc.add_transceiver(self.video if self.warm else "video", init).sender,
         }
+        for kind, count in self.slots.items():
+            for _ in range(count):
+                self.pc.add_transceiver(kind, webrtc.RTCRtpTransceiverInit(direction="recvonly"))
         connected = asyncio.Event()
         self.pc.on("connectionstatechange", lambda _event: (
             connected.set() if self.pc.connection_state == "connected" else None))
@@ -75,7 +82,7 @@ class WrtcClient:
 
     async def play_tone(self):
         writer = self.audio.writable.get_writer()
-        blocks, index, started = tone(), 0, time.monotonic()
+        blocks, index, started = self.tone(), 0, time.monotonic()
         while True:
             await writer.write(webrtc.AudioData(webrtc.AudioDataInit(
                 format="s16", sample_rate=48000, number_of_frames=480, number_of_channels=1,

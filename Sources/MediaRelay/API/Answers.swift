@@ -114,7 +114,8 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
                     id, Problem(status: 404, code: "call-not-found", detail: "The call has not ended."), allow: nil)
             }
             call(id, room.id, uid: uid)
-        case .demo(let uid, let name, let attempt): deliverDemo(reply, id, uid: uid, name: name, attempt: attempt)
+        case .demo(let uid, let name, let kind, let attempt):
+            deliverDemo(reply, id, uid: uid, name: name, kind: kind, attempt: attempt)
         }
     }
 
@@ -189,13 +190,14 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
     // MARK: Demo
 
     /// Makes or finds the room behind a demo name, then answers with a token for it.
-    func demo(_ id: HTTPRequestID, uid: String, name: String, attempt: Int) {
-        let generation = demoLock.withLock { demoGenerations[name, default: 1] }
-        guard let room = RoomID("demo-\(name)-\(generation)") else {
+    func demo(_ id: HTTPRequestID, uid: String, name: String, kind: RoomKind, attempt: Int) {
+        let stem = "\(kind == .peer ? "demo" : "group")-\(name)"
+        let generation = demoLock.withLock { demoGenerations[stem, default: 1] }
+        guard let room = RoomID("\(stem)-\(generation)") else {
             preconditionFailure("a demo name of at most 64 characters makes an id")
         }
-        let specification = RoomSpecification(id: room, kind: .peer, media: .video)
-        let form = ReplyForm.demo(uid: uid, name: name, attempt: attempt)
+        let specification = RoomSpecification(id: room, kind: kind, media: .video)
+        let form = ReplyForm.demo(uid: uid, name: name, kind: kind, attempt: attempt)
         if !control.post(
             .request(id.rawValue, .server(keyID: "demo"), .createRoom(specification), form))
         {
@@ -206,11 +208,14 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
         }
     }
 
-    private func deliverDemo(_ reply: ControlReply, _ id: HTTPRequestID, uid: String, name: String, attempt: Int) {
+    private func deliverDemo(
+        _ reply: ControlReply, _ id: HTTPRequestID, uid: String, name: String, kind: RoomKind, attempt: Int
+    ) {
         switch reply {
         case .problem(let problem) where problem.status == 410 && attempt < 10_000:
-            demoLock.withLock { demoGenerations[name, default: 1] += 1 }
-            demo(id, uid: uid, name: name, attempt: attempt + 1)
+            let stem = "\(kind == .peer ? "demo" : "group")-\(name)"
+            demoLock.withLock { demoGenerations[stem, default: 1] += 1 }
+            demo(id, uid: uid, name: name, kind: kind, attempt: attempt + 1)
         case .created(let room, _):
             let expiry = WallClock.nowMs / 1_000 + 3_600
             guard let demoKey,

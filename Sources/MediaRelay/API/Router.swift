@@ -333,7 +333,7 @@ package final class Router: @unchecked Sendable {
 
     // MARK: Demo
 
-    /// `{room, name}`: makes the room where it does not exist and gives a token for it. For trying things out only.
+    /// `{room, name, kind}`: makes the room where it does not exist and gives a token for it. For trying things out only.
     private func serveDemo(_ request: HTTPRequest) throws(Problem) {
         guard configuration.demoKey != nil else {
             throw Problem(status: 404, code: "no-such-path", detail: "The demo page is off.")
@@ -345,7 +345,14 @@ package final class Router: @unchecked Sendable {
         guard case .string(let name)? = body["name"], isIdentifier(name) else {
             throw RoomBody.invalid("name", "must be [A-Za-z0-9._-]{1,128}")
         }
-        answers.demo(request.id, uid: name, name: room, attempt: 0)
+        var kind = RoomKind.peer
+        if let given = body["kind"] {
+            guard case .string(let word) = given, let known = RoomKind(rawValue: word) else {
+                throw RoomBody.invalid("kind", "must be peer or group")
+            }
+            kind = known
+        }
+        answers.demo(request.id, uid: name, name: room, kind: kind, attempt: 0)
     }
 }
 

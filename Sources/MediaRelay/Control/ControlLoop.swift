@@ -26,7 +26,7 @@ package enum ReplyForm: Sendable, Equatable {
     /// A page of the room's events.
     case roomEventPage(after: UInt64, limit: Int, until: Instant, dialect: EventDialect = .current)
     /// The demo page's token for `uid` in the room that was made or found.
-    case demo(uid: String, name: String, attempt: Int)
+    case demo(uid: String, name: String, kind: RoomKind, attempt: Int)
 }
 
 /// Where answers go: implemented by the API, called on the control loop's thread.

@@ -117,11 +117,12 @@ export async function openDevices({ video = true, audio = true } = {}) {
 /**
  * One participant in one room. The order of calls: `prepare`, `join`, `leave`; `send` whenever there are tracks.
  *
- * `progress(step)` is told "posted", "answered", "connected", "disconnected" and "failed" as they happen.
+ * `progress(step)` is told "posted", "answered", "connected", "disconnected" and "failed" as they happen;
+ * `received(mid, track)` each track of the answer, which is one slot for the whole session.
  */
 export class Session {
-  constructor({ room, token, progress = () => {} }) {
-    Object.assign(this, { room, token, progress });
+  constructor({ room, token, progress = () => {}, received = () => {} }) {
+    Object.assign(this, { room, token, progress, received });
     this.remote = new MediaStream();
     this.connection = null;
     this.senders = null;
@@ -137,9 +138,10 @@ export class Session {
   /**
    * One offer, one answer, no servers, no candidates: the relay learns the address from the first check. `stream`'s
    * tracks are sent from the start (the relay's gate lets nothing through before the join); without one the senders
-   * have no track. `query`: what the session shall be, `state=prepared` and so on.
+   * have no track. `query`: what the session shall be, `state=prepared` and so on. `slots`: how many more m-lines of a
+   * kind only receive, in a group.
    */
-  async prepare({ stream = null, query = "state=prepared" } = {}) {
+  async prepare({ stream = null, query = "state=prepared", slots = {} } = {}) {
     const connection = new RTCPeerConnection({ iceServers: [], bundlePolicy: "max-bundle" });
     this.connection = connection;
     // Video is offered in an audio call, too: it may become a video call, and there is no second offer.
@@ -149,7 +151,13 @@ export class Session {
       return connection.addTransceiver(track ?? kind, { direction: "sendrecv", streams }).sender;
     };
     this.senders = { audio: sender("audio"), video: sender("video") };
-    connection.ontrack = (event) => this.remote.addTrack(event.track);
+    for (const kind of ["audio", "video"]) {
+      for (let count = slots[kind] ?? 0; count > 0; count -= 1) connection.addTransceiver(kind, { direction: "recvonly" });
+    }
+    connection.ontrack = ({ track, transceiver }) => {
+      this.remote.addTrack(track);
+      this.received(transceiver.mid, track);
+    };
     connection.onconnectionstatechange = () => this.noteConnection(connection.connectionState);
     await connection.setLocalDescription();
     this.progress("posted");
@@ -189,6 +197,13 @@ export class Session {
   async change(fields) {
     await ask(this.location, {
       method: "PATCH", headers: this.authorized({ "Content-Type": "application/json" }), body: JSON.stringify(fields),
+    });
+  }
+
+  /** Whom to see in which slot, and how large: `[{mid, uid, height}]`. */
+  async requestSlots(slots) {
+    await ask(`${this.location}/slots`, {
+      method: "PUT", headers: this.authorized({ "Content-Type": "application/json" }), body: JSON.stringify({ slots }),
     });
   }
 
