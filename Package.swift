@@ -37,7 +37,7 @@ let package = Package(
         // The product, bottom up.
         .target(name: "RTPCore", swiftSettings: strict),
         .target(
-            name: "RelayCore", dependencies: ["RTPCore", "CMediaCrypto", "COpenSSL", "CSRTP"],
+            name: "RelayCore", dependencies: ["RTPCore", "CMediaCrypto", "COpenSSL", "CSRTP", "COpus"],
             swiftSettings: common),
         .target(
             name: "RelayHTTP", dependencies: ["CLinuxIO", "COpenSSL"], swiftSettings: common),
@@ -94,7 +94,7 @@ let package = Package(
             ],
             swiftSettings: common),
         .testTarget(
-            name: "RelayScenarioTests", dependencies: ["RelayCore", "RTPCore", "RelayTesting"],
+            name: "RelayScenarioTests", dependencies: ["RelayCore", "RTPCore", "RelayTesting", "COpus"],
             swiftSettings: common),
         .testTarget(
             name: "SimulationTests", dependencies: ["RelayCore", "RTPCore", "RelayTesting"],

@@ -136,7 +136,8 @@ struct Track {
     /// 0: no RTX.
     var rtxPayloadType: UInt8
     var transportCCID: UInt8
-    /// The sender's element id for audio levels, in a group room; 0: none is read.
+    /// Where its audio levels come from, and the sender's element id for them.
+    var levels: LevelSource
     var levelID: UInt8
     var repairsLoss: Bool
     var asksKeyFrames: Bool
@@ -157,9 +158,22 @@ struct Track {
     var keptKeyFrame: KeyFrameKeeper?
     /// How much is spoken, by the levels.
     var speech = SpeechActivity()
+    /// Packets in a row without a level where there should be one.
+    var levelsMissed: UInt8 = 0
+    var probe: LevelProbe?
 
     /// Somebody gets it: repairs and key frames are worth asking for.
     @inline(__always) var isWatched: Bool { firstSubscription >= 0 || awaitingCount > 0 }
+}
+
+/// Where a track's audio levels come from.
+enum LevelSource: UInt8 {
+    /// Nobody asks: video, or a peer room.
+    case nowhere
+    /// Its packets say them (RFC 6464).
+    case header
+    /// The sender does not say: a `LevelProbe` hears.
+    case probe
 }
 
 /// Whether a slot's track passes into it.

@@ -22,7 +22,6 @@ extension MediaEngine {
             recordTransportCC(
                 track.pointee.transportCCID, packet, transportIndex, feedbackBy: now + interval, now: now)
         }
-        if track.pointee.levelID != 0 { noteLevel(track, packet, room: transport.pointee.room, now: now) }
         transport.pointee.statistics.packetsReceived &+= 1
         transport.pointee.statistics.bytesReceived &+= UInt64(truncatingIfNeeded: count)
         var payloadByteCount = count &- header.headerByteCount
@@ -35,6 +34,11 @@ extension MediaEngine {
         if source.pointee.role == .retransmission {
             return restore(
                 bytes, header: header, payloadByteCount: payloadByteCount, track: trackIndex, now: now)
+        }
+        if track.pointee.levels != .nowhere {
+            noteLevel(
+                track, packet, payload: bytes + header.headerByteCount, byteCount: payloadByteCount,
+                room: transport.pointee.room, now: now)
         }
         source.pointee.packetsSinceReport &+= 1
         source.pointee.statistics.received(

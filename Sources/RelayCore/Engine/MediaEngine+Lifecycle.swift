@@ -96,7 +96,8 @@ extension MediaEngine {
             transport: index, section: position, kind: section.kind, codec: section.codec,
             payloadType: section.payloadType, rtxPayloadType: section.rtxPayloadType ?? 0,
             transportCCID: section.feedback.contains(.transportCC) ? section.extensions[.transportCC] : 0,
-            levelID: section.kind == .audio && !isPeer ? section.extensions[.audioLevel] : 0, repairsLoss: repairs,
+            levels: levelSource(of: section, isPeerRoom: isPeer), levelID: section.extensions[.audioLevel],
+            repairsLoss: repairs,
             asksKeyFrames: section.kind == .video && !section.feedback.isDisjoint(with: [.pli, .fir]),
             isAnnounced: false, currentSource: -1, firstSubscription: -1,
             nextOfTransport: transport.pointee.firstTrack, loss: repairs ? .create() : nil,
@@ -104,6 +105,11 @@ extension MediaEngine {
             longestGap: .zero)
         guard let slot = tracks.insert(track) else { return }
         transport.pointee.firstTrack = slot
+    }
+
+    private func levelSource(of section: MediaSection, isPeerRoom: Bool) -> LevelSource {
+        guard section.kind == .audio, !isPeerRoom else { return .nowhere }
+        return section.extensions[.audioLevel] != 0 ? .header : .probe
     }
 
     private func addSlot(
@@ -261,6 +267,7 @@ extension MediaEngine {
             unlinkAll(track, inRoom: transport.pointee.room)
             tracks[track].pointee.loss?.destroy()
             tracks[track].pointee.history?.destroy()
+            endProbe(of: track)
             tracks.remove(track)
             track = next
         }

@@ -5,29 +5,6 @@ import RTPCore
 // when somebody comes, goes, mutes or is pinned.
 
 extension MediaEngine {
-    // MARK: Hearing
-
-    /// Takes the level that the sender wrote into an audio packet (RFC 6464).
-    @inline(__always) func noteLevel(
-        _ track: UnsafeMutablePointer<Track>, _ packet: Span<UInt8>, room: Int32, now: Instant
-    ) {
-        var i = 0
-        while i < elementCount {
-            let element = elements[i]
-            if element.id == track.pointee.levelID {
-                guard
-                    let level = AudioLevel(packet, offset: Int(element.offset), byteCount: Int(element.byteCount))
-                else { return }
-                track.pointee.speech.received(level: level.attenuation, isVoice: level.isVoice, at: now)
-                if level.isVoice, level.attenuation < SpeechActivity.silence {
-                    roomTimers.setIfEarlier(room, to: now + Limits.choiceInterval)
-                }
-                return
-            }
-            i &+= 1
-        }
-    }
-
     // MARK: Choosing
 
     /// The room's timer: chooses anew, and goes on as long as there is something to choose for.

@@ -60,6 +60,10 @@ public final class MediaEngine {
     /// What all our SDES and answers call us (RFC 3550 §6.5.1).
     let cname = Array(Negotiator.cname.utf8)
     var random: RandomSource
+    /// Decoders that hear levels, what they may decode, and where to.
+    var probeCount = 0
+    var probeBudget = TokenBucket()
+    let probeSamples: UnsafeMutablePointer<Int16>
     /// Widest fan-out any room needs, so that `needsFlush` keeps that much room.
     var widestRoom = 2
 
@@ -84,6 +88,7 @@ public final class MediaEngine {
         elements = .allocate(capacity: 16)
         scratch = .allocate(capacity: TransmitBatch.slotByteCount)
         scratch.initialize(repeating: 0)
+        probeSamples = .allocate(capacity: LevelProbe.sampleCount)
         details = Array(repeating: nil, count: capacity)
     }
 
@@ -96,6 +101,7 @@ public final class MediaEngine {
         rtcpContexts.deallocate()
         elements.deallocate()
         scratch.deallocate()
+        probeSamples.deallocate()
     }
 
     // MARK: What the shell calls

@@ -171,7 +171,9 @@ extension SimulatedClient {
             elements += [id << 4 | UInt8(body.count - 1)] + body
         }
         add(.mid, Array(section.mid.utf8))
-        if section.kind == .audio { add(.audioLevel, [(audioLevel < SpeechActivity.silence ? 0x80 : 0) | audioLevel]) }
+        if section.kind == .audio, options.tellsLevels {
+            add(.audioLevel, [(audioLevel < SpeechActivity.silence ? 0x80 : 0) | audioLevel])
+        }
         if section.extensions[.transportCC] != 0 {
             add(.transportCC, be16(transportNumber))
             transportNumber &+= 1

@@ -22,6 +22,8 @@ public final class SimulatedClient {
         public var sendsAtOnce = true
         public var audioInterval = Interval.milliseconds(20)
         public var audioPayloadByteCount = 60
+        /// Writes how loud it is into its packets, where that was agreed on (RFC 6464).
+        public var tellsLevels = true
         /// Real Opus packets to cycle through instead of made-up payloads; they carry no stamp.
         public var opusPackets: [[UInt8]] = []
         public var videoInterval = Interval.milliseconds(40)
