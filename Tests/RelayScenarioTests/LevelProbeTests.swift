@@ -6,7 +6,9 @@ import Testing
 
 @Suite("Levels that senders do not tell") struct LevelProbeTests {
     /// Real Opus packets of 20 ms: a buzz like a voice's at this many dBov.
-    private static func speech(decibels: Double, count: Int = 50, application: Int32 = OPUS_APPLICATION_VOIP) -> [[UInt8]] {
+    private static func speech(
+        decibels: Double, count: Int = 50, application: Int32 = OPUS_APPLICATION_VOIP
+    ) -> [[UInt8]] {
         guard let encoder = opus_encoder_create(48_000, 1, application, nil) else { return [] }
         defer { opus_encoder_destroy(encoder) }
         // Halving the amplitude is 6 dB.

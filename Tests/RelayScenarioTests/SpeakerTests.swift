@@ -135,6 +135,42 @@ final class GroupScene {
         }
     }
 
+    @Test("C03 a slot fed by one at 9000, by another at 120, and by the first again has numbers that go on")
+    func c03SourceSwitch() throws {
+        let group = try GroupScene()
+        for _ in 0..<3 { try group.add(slots: 1) }
+        group.people[1].client.setNextSequence(.audio, 9_000)
+        group.people[2].client.setNextSequence(.audio, 120)
+        for speaker in [1, 2, 1] {
+            for (k, person) in group.people.enumerated() { person.client.audioLevel = k == speaker ? 30 : 127 }
+            group.scene.run(for: .seconds(4))
+        }
+        let receiver = group.people[0].client
+        let stream = try #require(receiver.stream(.audio))
+        let senders = stream.stamps.map(\.sender)
+        let changes = zip(senders, senders.dropFirst()).count { $0 != $1 }
+        #expect(changes >= 2 && stream.missingCount == 0)
+        #expect(receiver.counters.replayedRTP == 0 && receiver.counters.unopenedRTP == 0)
+    }
+
+    @Test("C03 a newcomer in the slot of one who left goes on with its SSRC and numbers")
+    func c03Newcomer() throws {
+        let group = try GroupScene()
+        let receiver = try group.add(slots: 1)
+        let first = try group.add(slots: 1, level: 30)
+        group.scene.run(for: .seconds(2))
+        group.scene.leave(first)
+        let second = try group.add(slots: 1, level: 30)
+        second.client.setNextSequence(.audio, 1)
+        group.scene.run(for: .seconds(3))
+        for kind in MediaKind.allCases {
+            let stream = try #require(receiver.client.stream(kind))
+            #expect(Set(stream.stamps.map(\.sender)) == [first.client.tag, second.client.tag])
+            #expect(stream.missingCount == 0)
+        }
+        #expect(receiver.client.counters.unknownSSRC == 0 && receiver.client.counters.replayedRTP == 0)
+    }
+
     @Test("three who talk at once and by turns do not flap on two slots")
     func noFlapping() throws {
         let group = try GroupScene()

@@ -67,7 +67,9 @@ extension Conductor {
     }
 
     func noteSpeaker(_ handle: ParticipantHandle, in room: ConductedRoom, at time: Instant) {
-        guard room.record.speaker != handle, let index = room.record.index(of: handle) else { return }
+        guard room.record.speaker != handle, let index = room.record.index(of: handle),
+            room.record.participants[index].lifecycle.state == .joined
+        else { return }
         room.record.speaker = handle
         emit(.speakerChanged, in: room, of: room.record.participants[index], at: time)
     }

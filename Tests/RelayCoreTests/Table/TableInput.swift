@@ -50,6 +50,9 @@ enum TableInput: Sendable {
         .verb("mute by server") { scene, role in
             scene.session(of: role).map { .changeMediaByServer(scene.room, $0.id, ServerMediaChange(audio: .muted)) }
         },
+        .verb("slots") { scene, role in
+            scene.session(of: role).map { .requestSlots(scene.room, $0.id, [SlotRequest(mid: "1", height: 240)]) }
+        },
         .verb("ask for video") { scene, role in .video(scene.room, .request, uid: role == .server ? "ben" : nil) },
         .verb("look") { scene, _ in .room(scene.room) },
         .verb("pushed") { scene, _ in .pushed(scene.room, uid: "ben", device: "phone") },
@@ -93,6 +96,8 @@ enum TableInput: Sendable {
         .news("path-changed") { .pathChanged($0.handle, at: $1) },
         .news("media") { .media($0.handle, .audio, at: $1) },
         .news("statistics") { .statistics($0.handle, TransportStatistics(), at: $1) },
+        .news("slots") { .slots($0.handle, [], at: $1) },
+        .news("speaker") { .speaker($0.handle, at: $1) },
         .news("closed") { .ended($0.handle, .closed, at: $1, TransportStatistics()) },
         .news("lost") { .ended($0.handle, .lost, at: $1, TransportStatistics()) },
         .news("dtls failed") { .ended($0.handle, .handshakeFailed, at: $1, TransportStatistics()) },
