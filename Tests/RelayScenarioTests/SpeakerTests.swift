@@ -198,6 +198,17 @@ final class GroupScene {
         #expect(group.speakers.last == 2)
     }
 
+    @Test("one who never says what is voice is heard by its levels alone")
+    func noVoiceBit() throws {
+        let group = try GroupScene()
+        for _ in 0..<3 { try group.add(slots: 1) }
+        let client = group.scene.makeClient { $0.marksVoice = false }
+        let talker = try group.scene.prepare(client, in: group.room, kind: .group, joins: true)
+        group.scene.run(for: .seconds(3))
+        #expect(group.people[0].client.heard(.audio, from: client).count > 80)
+        #expect(group.scene.engine.snapshot().filter(\.isSpeaker).map(\.participant) == [talker.handle])
+    }
+
     @Test("without levels everybody has the slots in the order of joining")
     func noLevels() throws {
         let group = try GroupScene()

@@ -123,6 +123,19 @@ import Testing
         #expect(group.recent(.video, at: group.people[0]) == [2])
     }
 
+    @Test("one from whom nothing comes any more gives its slot to the others after 5 s, long before it counts as lost")
+    func vanishes() throws {
+        let group = try GroupScene()
+        for _ in 0..<4 { try group.add(slots: 1) }
+        speaks(1, group, for: .seconds(3))
+        group.people[1].client.vanish()
+        speaks(nil, group, for: .seconds(4))
+        #expect(group.recent(.video, at: group.people[0], count: 1).isEmpty)
+        speaks(nil, group, for: .seconds(3))
+        #expect(group.recent(.video, at: group.people[0]) == [2])
+        #expect(group.scene.end(of: group.people[1]) == nil)
+    }
+
     @Test("who leaves while a slot waits for its key frame, or shows it, leaves no trace")
     func leavesWhileAwaited() throws {
         for leaver in [1, 2] {

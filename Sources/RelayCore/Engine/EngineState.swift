@@ -160,6 +160,8 @@ struct Track {
     var speech = SpeechActivity()
     /// Packets in a row without a level where there should be one.
     var levelsMissed: UInt8 = 0
+    /// Its levels have said that something is voice: what they do not say it of is none.
+    var marksVoice = false
     var probe: LevelProbe?
 
     /// Somebody gets it: repairs and key frames are worth asking for.

@@ -18,7 +18,10 @@ extension MediaEngine {
                 let level = AudioLevel(packet, offset: Int(element.offset), byteCount: Int(element.byteCount))
             {
                 track.pointee.levelsMissed = 0
-                return hear(track, level: level.attenuation, isVoice: level.isVoice, room: room, now: now)
+                // A sender without voice detection never says it.
+                if level.isVoice { track.pointee.marksVoice = true }
+                let isVoice = level.isVoice || !track.pointee.marksVoice
+                return hear(track, level: level.attenuation, isVoice: isVoice, room: room, now: now)
             }
             i &+= 1
         }

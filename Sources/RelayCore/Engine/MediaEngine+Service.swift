@@ -63,6 +63,7 @@ extension MediaEngine {
         if !transport.pointee.flags.contains(.interrupted), now >= livenessDeadline(transport.pointee) {
             transport.pointee.flags.insert(.interrupted)
             news.append(.interrupted(transport.pointee.handle, at: now))
+            rechoose(transport.pointee.room, now: now)
         }
         return true
     }
@@ -70,5 +71,7 @@ extension MediaEngine {
     func recovered(_ index: Int32, now: Instant) {
         transports[Int(index)].flags.remove(.interrupted)
         news.append(.recovered(transports[Int(index)].handle, at: now))
+        let room = transports[Int(index)].room
+        if rooms[Int(room)]?.group != nil { roomTimers.setIfEarlier(room, to: now) }
     }
 }

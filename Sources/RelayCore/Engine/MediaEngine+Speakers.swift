@@ -27,7 +27,7 @@ extension MediaEngine {
 
     private func choose(_ group: GroupFloor, now: Instant) {
         listen(group, now: now)
-        rankPictures(group)
+        rankPictures(group, now: now)
         var hasChanged = false
         for at in group.seats.indices {
             if chooseVoices(for: at, in: group, now: now) { hasChanged = true }
@@ -59,10 +59,10 @@ extension MediaEngine {
     }
 
     /// Pictures that come before those that do not; then who had the floor last; then who came first.
-    private func rankPictures(_ group: GroupFloor) {
+    private func rankPictures(_ group: GroupFloor, now: Instant) {
         group.pictures.removeAll(keepingCapacity: true)
         for at in group.seats.indices where group.seats[at].videoTrack >= 0 {
-            group.seats[at].hasPicture = hasPicture(group.seats[at].videoTrack)
+            group.seats[at].hasPicture = hasPicture(group.seats[at].videoTrack, now: now)
             var place = group.pictures.count
             while place > 0, outranks(group.seats[at], group.seats[group.pictures[place - 1]]) { place -= 1 }
             group.pictures.insert(at, at: place)
@@ -75,9 +75,11 @@ extension MediaEngine {
     }
 
     /// Something comes that may pass.
-    private func hasPicture(_ track: Int32) -> Bool {
+    private func hasPicture(_ track: Int32, now: Instant) -> Bool {
         let sender = transports + Int(tracks[track].pointee.transport)
-        return tracks[track].pointee.currentSource >= 0 && sender.pointee.gates.dropReason(ofSent: .video) == nil
+        return tracks[track].pointee.currentSource >= 0
+            && now - tracks[track].pointee.lastArrival < Limits.pictureAbsence
+            && sender.pointee.gates.dropReason(ofSent: .video) == nil
     }
 
     /// Nobody hears itself.
@@ -141,7 +143,7 @@ extension MediaEngine {
     /// - Returns: whether the slot's occupant changed now.
     private func show(_ track: Int32, in slot: Int32, now: Instant) -> Bool {
         let subscription = subscriptions[slot]
-        let canWait = track >= 0 && hasPicture(track) && tracks[track].pointee.asksKeyFrames
+        let canWait = track >= 0 && hasPicture(track, now: now) && tracks[track].pointee.asksKeyFrames
         if subscription.pointee.nextTrack == track, track >= 0, canWait { return false }
         forgetNext(slot)
         guard subscription.pointee.track != track else { return false }

@@ -50,6 +50,8 @@ public enum Limits {
     static let choiceInterval = Interval.milliseconds(100)
     /// And for this long after the last word: longer than `SpeakerSelection.hold`.
     static let choiceAfterSpeech = Interval.seconds(3)
+    /// A camera of which nothing came for this long shows nothing. Pictures that stand still come once a second.
+    static let pictureAbsence = Interval.seconds(5)
     /// `SpeechActivity.loudness` above which a member speaks.
     static let speakingLoudness = 5
     /// Decoders on one worker that hear levels which senders do not tell, 18 KB each.

@@ -172,7 +172,8 @@ extension SimulatedClient {
         }
         add(.mid, Array(section.mid.utf8))
         if section.kind == .audio, options.tellsLevels {
-            add(.audioLevel, [(audioLevel < SpeechActivity.silence ? 0x80 : 0) | audioLevel])
+            let isVoice = options.marksVoice && audioLevel < SpeechActivity.silence
+            add(.audioLevel, [(isVoice ? 0x80 : 0) | audioLevel])
         }
         if section.extensions[.transportCC] != 0 {
             add(.transportCC, be16(transportNumber))

@@ -24,6 +24,8 @@ public final class SimulatedClient {
         public var audioPayloadByteCount = 60
         /// Writes how loud it is into its packets, where that was agreed on (RFC 6464).
         public var tellsLevels = true
+        /// Says of loud packets that they carry voice.
+        public var marksVoice = true
         /// Real Opus packets to cycle through instead of made-up payloads; they carry no stamp.
         public var opusPackets: [[UInt8]] = []
         public var videoInterval = Interval.milliseconds(40)
