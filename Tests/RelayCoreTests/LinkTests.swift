@@ -42,6 +42,7 @@ private struct LinkValues {
         section.signalledRTXSSRCs = (0..<count(4)).map { _ in integer() }
         section.sendSSRC = integer()
         section.sendRTXSSRC = integer()
+        section.streamIDs = (0..<count(3)).map { _ in text(16) }
         return section
     }
 

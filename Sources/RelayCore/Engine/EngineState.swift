@@ -42,6 +42,9 @@ struct Transport {
     var nextStatistics = Instant.distantFuture
     var nextRepair = Instant.distantFuture
     var nextProbe = Instant.distantFuture
+    var nextLayers = Instant.distantFuture
+    /// Since when nobody has wanted the highest of its streams; `distantFuture` while somebody does.
+    var layersUnneededSince = Instant.distantFuture
     var lastPathSwitch = Instant(nanoseconds: -1_000_000_000_000)
     var phaseSince = Instant(nanoseconds: 0)
     var statistics = TransportStatistics()
@@ -125,7 +128,7 @@ struct Source {
     var hasReport: Bool
 }
 
-/// What a participant sends on one m-line: at most one active source, and everybody it is forwarded to.
+/// What a participant sends on one m-line, or one stream of it: at most one active source, and everybody it is forwarded to.
 struct Track {
     var transport: Int32
     /// Index into the transport's sections.
@@ -163,6 +166,12 @@ struct Track {
     /// Its levels have said that something is voice: what they do not say it of is none.
     var marksVoice = false
     var probe: LevelProbe?
+    /// The track whose stream this is: itself, or the first stream of its simulcast.
+    var lead: Int32 = -1
+    /// The next stream of the same simulcast; -1: none. Only first streams are in the transport's chain.
+    var nextLayer: Int32 = -1
+    /// What is known of its layers; absent where nothing is chosen among.
+    var layer: UnsafeMutablePointer<LayerState>?
 
     /// Somebody gets it: repairs and key frames are worth asking for.
     @inline(__always) var isWatched: Bool { firstSubscription >= 0 || awaitingCount > 0 }
@@ -230,6 +239,10 @@ struct Subscription {
     var wantedHeight: UInt16 = 0
     /// Whom the receiver wishes to see here whenever it is in the room; 0: whom the engine chooses.
     var pinned = ParticipantHandle(0)
+    /// The stream in whose chain the slot is or waits to be: `track`, or another one of its simulcast.
+    var layer: Int32 = -1
+    /// What it gets of its track's layers; absent before the first track that has some.
+    var layered: UnsafeMutablePointer<LayeredSlot>?
 }
 
 /// What a receiver has reported of one slot.

@@ -12,6 +12,8 @@ struct Downlink {
     var isLimiting = false
     /// The most that went through while it was not, bits per second: what is worth probing for.
     var peak = 0
+    /// What the receiver's slots would get of their tracks' layers if the path carried it, bits per second.
+    var wantedByLayers = 0
     var probe: Probe?
 
     /// A burst that is being sent.
@@ -62,18 +64,27 @@ extension MediaEngine {
             guard
                 downlink.pointee.estimator.use == .over
                     || downlink.pointee.estimator.lossFraction > Limits.limitingLoss
-            else { return }
+            else { return probeForLayers(downlink, of: index, now: now) }
             downlink.pointee.isLimiting = true
+            chooseLayers(of: index, now: now)
         } else if target >= max(downlink.pointee.peak, Limits.leastWanted) {
             return releaseHold(by: index, now: now)
         }
+        if downlink.pointee.estimator.use == .over { chooseLayers(of: index, now: now) }
         hold(senderTo: index, at: UInt64(target), now: now)
+        startProbe(downlink, of: index, now: now)
+    }
+
+    /// Finds out whether the path carries the layers that do not pass for want of knowing.
+    func probeForLayers(_ downlink: UnsafeMutablePointer<Downlink>, of index: Int32, now: Instant) {
+        guard downlink.pointee.wantedByLayers * 5 / 4 > downlink.pointee.estimator.target else { return }
         startProbe(downlink, of: index, now: now)
     }
 
     /// What the sender would use if it could.
     private func wanted(over downlink: Downlink) -> Int {
-        min(max(downlink.peak + downlink.peak / 4, Limits.leastWanted), Int(Limits.openREMB))
+        let used = max(downlink.peak, downlink.wantedByLayers)
+        return min(max(used + used / 4, Limits.leastWanted), Int(Limits.openREMB))
     }
 
     // MARK: Holding the sender
@@ -90,11 +101,12 @@ extension MediaEngine {
     private func hold(senderTo receiver: Int32, at bitRate: UInt64, now: Instant) {
         guard let room = rooms[Int(transports[Int(receiver)].room)], room.isPeer else { return }
         for sender in room.members where sender != receiver && transports[Int(sender)].flags.contains(.joined) {
-            hold(sender, at: bitRate, now: now)
+            // Of several streams the one that fits is chosen.
+            if simulcastTrack(of: sender) == nil { hold(sender, at: bitRate, now: now) }
         }
     }
 
-    private func hold(_ sender: Int32, at bitRate: UInt64, now: Instant) {
+    func hold(_ sender: Int32, at bitRate: UInt64, now: Instant) {
         let transport = transports + Int(sender)
         guard transport.pointee.flags.contains(.usesREMB) else { return }
         let told = transport.pointee.heldTo
@@ -149,7 +161,7 @@ extension MediaEngine {
             at = subscription.pointee.nextOfReceiver
             guard subscription.pointee.kind == .video, subscription.pointee.transportCCID != 0,
                 subscription.pointee.flow == .passing,
-                let stored = tracks[subscription.pointee.track].pointee.history
+                let stored = tracks[subscription.pointee.layer].pointee.history
             else { continue }
             activeProbe = probe
             let newest = subscription.pointee.sequence.lastOutput

@@ -10,7 +10,9 @@ extension MediaEngine {
         var at = transports[Int(index)].firstTrack
         while at >= 0 {
             let track = tracks[at]
-            if track.pointee.asksKeyFrames { track.pointee.keptKeyFrame = KeyFrameKeeper(pool: keptBytes) }
+            if track.pointee.asksKeyFrames, track.pointee.layer == nil {
+                track.pointee.keptKeyFrame = KeyFrameKeeper(pool: keptBytes)
+            }
             at = track.pointee.nextOfTransport
         }
     }
@@ -93,19 +95,29 @@ extension MediaEngine {
             index: packet.index, now: now)
     }
 
-    /// A key frame begins: slots that waited for it take part from here on.
-    @inline(never) func passToWaitingSlots(_ trackIndex: Int32, now: Instant) {
+    /// A key frame begins that somebody waits for. One that came late, after packets of its own, serves nobody who
+    /// was not there before: another one is asked for.
+    @inline(never) func keyFrameForWaiting(_ trackIndex: Int32, now: Instant) {
+        if let layer = tracks[trackIndex].pointee.layer {
+            guard layer.pointee.isNewest else { return askForKeyFrame(trackIndex, now: now) }
+            passToAimedSlots(trackIndex)
+        }
+        passToWaitingSlots(trackIndex, now: now)
+    }
+
+    /// Slots that waited for the track's key frame take part from here on.
+    private func passToWaitingSlots(_ trackIndex: Int32, now: Instant) {
         let track = tracks[trackIndex]
         let room = transports[Int(track.pointee.transport)].room
         for member in rooms[Int(room)]?.members ?? [] {
             forEachSlot(of: member) { slot in
                 let subscription = subscriptions[slot]
                 if subscription.pointee.nextTrack == trackIndex { return switchToNext(slot, now: now) }
-                guard subscription.pointee.track == trackIndex, subscription.pointee.flow == .untilKeyFrame else {
-                    return
-                }
+                guard subscription.pointee.track == trackIndex, subscription.pointee.flow == .untilKeyFrame,
+                    track.pointee.layer == nil
+                else { return }
                 track.pointee.awaitingCount -= 1
-                enchain(slot)
+                enchain(slot, in: trackIndex)
             }
         }
     }

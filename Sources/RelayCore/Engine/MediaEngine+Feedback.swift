@@ -88,7 +88,7 @@ extension MediaEngine {
         else { return }
         let source = sources[Int(subscription.pointee.source)]
         guard source.hasReport, subscription.pointee.track >= 0 else { return }
-        let track = tracks[subscription.pointee.track]
+        let track = tracks[subscription.pointee.layer]
         guard track.pointee.currentSource == subscription.pointee.source else { return }
         let clockRate = Int64(track.pointee.codec.clockRate)
         let elapsed = now - source.reportArrival
@@ -142,24 +142,29 @@ extension MediaEngine {
         var next = Instant.distantFuture
         var at = transport.pointee.firstTrack
         while at >= 0 {
-            let track = tracks[at]
-            if !track.pointee.isWatched {
-                // Nobody watches: nothing is worth asking for, unless a key frame is to be kept.
-                track.pointee.loss?.reset()
-                if let keeper = track.pointee.keptKeyFrame {
-                    next = min(next, askForKeyFrameToKeep(keeper, track, now: now))
-                } else {
-                    track.pointee.keyFrames.cancel()
-                }
-            } else {
-                sendNACK(index, track, now: now)
-                if track.pointee.keyFrames.shouldSend(now: now) { sendKeyFrameRequest(index, track) }
-                next = min(next, track.pointee.keyFrames.deadline)
-                next = min(next, track.pointee.loss?.deadline ?? .distantFuture)
+            var stream = at
+            while stream >= 0 {
+                next = min(next, sendRepairRequests(index, tracks[stream], now: now))
+                stream = tracks[stream].pointee.nextLayer
             }
-            at = track.pointee.nextOfTransport
+            at = tracks[at].pointee.nextOfTransport
         }
         transport.pointee.nextRepair = next
+    }
+
+    /// The same of one stream. Returns when to come again.
+    private func sendRepairRequests(_ index: Int32, _ track: UnsafeMutablePointer<Track>, now: Instant) -> Instant {
+        guard track.pointee.isWatched else {
+            // Nobody watches: nothing is worth asking for, unless a key frame is to be kept.
+            track.pointee.loss?.reset()
+            dropHistory(of: track)
+            if let keeper = track.pointee.keptKeyFrame { return askForKeyFrameToKeep(keeper, track, now: now) }
+            track.pointee.keyFrames.cancel()
+            return .distantFuture
+        }
+        sendNACK(index, track, now: now)
+        if track.pointee.keyFrames.shouldSend(now: now) { sendKeyFrameRequest(index, track) }
+        return min(track.pointee.keyFrames.deadline, track.pointee.loss?.deadline ?? .distantFuture)
     }
 
     private func sendNACK(_ index: Int32, _ track: UnsafeMutablePointer<Track>, now: Instant) {
@@ -187,7 +192,8 @@ extension MediaEngine {
         let section = section(of: index, track.pointee.section)
         let media =
             track.pointee.currentSource >= 0
-            ? sourceSSRCs[Int(track.pointee.currentSource)] : section.signalledSSRCs.first
+            ? sourceSSRCs[Int(track.pointee.currentSource)]
+            : section.streamIDs.isEmpty ? section.signalledSSRCs.first : nil
         // Without a known SSRC the request waits for the first packet (`activate`).
         guard let media else { return }
         counters.keyFramesRequested &+= 1

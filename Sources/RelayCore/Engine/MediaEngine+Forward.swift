@@ -84,6 +84,11 @@ extension MediaEngine {
         let track = tracks[trackIndex]
         guard track.pointee.currentSource == sourceIndex else { return counters.drop(.rtpSuperseded) }
         if track.pointee.kind == .video {
+            if let layer = track.pointee.layer {
+                observeLayers(
+                    track, layer, header: header, packet: bytes, payload: payload, payloadByteCount: payloadByteCount,
+                    index: index, now: now)
+            }
             observeVideo(
                 trackIndex, payload: payload, payloadByteCount: payloadByteCount, index: index, now: now)
         }
@@ -92,7 +97,7 @@ extension MediaEngine {
                 bytes, header: header, payload: payload, payloadByteCount: payloadByteCount, index: index,
                 track: trackIndex, now: now)
         }
-        announceMedia(trackIndex, now: now)
+        announceMedia(track.pointee.lead, now: now)
         guard payloadByteCount > 0 || track.pointee.kind == .audio else {
             return skipPadding(trackIndex, source: sourceIndex, index: index)
         }
@@ -100,6 +105,11 @@ extension MediaEngine {
             history.store(
                 stored, sequence: index, header: bytes, headerByteCount: header.headerByteCount, payload: payload,
                 payloadByteCount: payloadByteCount)
+        }
+        if let layer = track.pointee.layer {
+            return forwardLayer(
+                layer, header: header, packet: bytes, payload: payload, payloadByteCount: payloadByteCount,
+                index: index, track: trackIndex, now: now)
         }
         var slot = track.pointee.firstSubscription
         while slot >= 0 {
@@ -293,7 +303,7 @@ extension MediaEngine {
         {
             track.pointee.keyFrames.keyFrameArrived(now: now)
             track.pointee.loss?.keyFrameStarts(at: index)
-            if track.pointee.awaitingCount > 0 { passToWaitingSlots(trackIndex, now: now) }
+            if track.pointee.awaitingCount > 0 { keyFrameForWaiting(trackIndex, now: now) }
         }
         guard track.pointee.repairsLoss else { return }
         if case .needsKeyFrame? = track.pointee.loss?.received(index, now: now) {
@@ -349,9 +359,12 @@ extension MediaEngine {
         } else {
             subscription.pointee.sequence.rebase(source: index)
             let elapsed = now - subscription.pointee.lastSent
-            let clockRate = Int64(tracks[subscription.pointee.track].pointee.codec.clockRate)
+            let clockRate = tracks[subscription.pointee.track].pointee.codec.clockRate
+            let arrival = elapsed.microseconds * Int64(clockRate) / 1_000_000
             subscription.pointee.timestamp.rebase(
-                source: timestamp, elapsed: elapsed.microseconds * clockRate / 1_000_000)
+                source: timestamp,
+                elapsed: ticks(
+                    to: timestamp, of: source, in: subscription, clockRate: clockRate, arrival: arrival) ?? arrival)
         }
         subscription.pointee.source = source
     }

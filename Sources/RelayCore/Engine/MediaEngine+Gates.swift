@@ -11,6 +11,7 @@ extension MediaEngine {
         let subscription = subscriptions[slot]
         precondition(subscription.pointee.track < 0, "a slot with two tracks")
         subscription.pointee.track = trackIndex
+        subscription.pointee.layer = trackIndex
         let sending = section(of: track.pointee.transport, track.pointee.section).extensions
         let receiving = section(of: subscription.pointee.receiver, subscription.pointee.section).extensions
         var passed = SIMD16<UInt8>(repeating: 0)
@@ -95,9 +96,9 @@ extension MediaEngine {
         let subscription = subscriptions[slot]
         let track = tracks[subscription.pointee.track]
         subscription.pointee.source = -1
+        if track.pointee.layer != nil { return startLayers(slot, atKeyFrame: atKeyFrame, now: now) }
         if track.pointee.kind == .video {
-            let receiving = section(of: subscription.pointee.receiver, subscription.pointee.section)
-            if track.pointee.history == nil, receiving.feedback.contains(.nack) { track.pointee.history = .create() }
+            makeHistory(of: subscription.pointee.track, for: slot)
             if !track.pointee.isWatched { track.pointee.loss?.reset() }
             let waits = track.pointee.asksKeyFrames && !atKeyFrame
             if waits { askForKeyFrame(subscription.pointee.track, now: now) }
@@ -107,7 +108,7 @@ extension MediaEngine {
                 return
             }
         }
-        enchain(slot)
+        enchain(slot, in: subscription.pointee.track)
     }
 
     /// At once, and again until it comes.
@@ -116,13 +117,14 @@ extension MediaEngine {
         wake(tracks[track].pointee.transport, forRepairAt: now)
     }
 
-    /// Puts the slot into its track's chain: the next packet is the first that passes.
-    func enchain(_ slot: Int32) {
+    /// Puts the slot into the chain of its track, or of another stream of it: the next packet is the first that passes.
+    func enchain(_ slot: Int32, in trackIndex: Int32) {
         let subscription = subscriptions[slot]
         if subscription.pointee.kind == .video, transports[Int(subscription.pointee.receiver)].downlink != nil {
             transports[Int(subscription.pointee.receiver)].flags.insert(.numbered)
         }
-        let track = tracks[subscription.pointee.track]
+        let track = tracks[trackIndex]
+        subscription.pointee.layer = trackIndex
         subscription.pointee.source = -1
         subscription.pointee.flow = .passing
         subscription.pointee.nextOfTrack = track.pointee.firstSubscription
@@ -132,14 +134,16 @@ extension MediaEngine {
     private func stop(_ slot: Int32) {
         let subscription = subscriptions[slot]
         guard subscription.pointee.flow != .stopped else { return }
-        let track = tracks[subscription.pointee.track]
-        if subscription.pointee.flow == .passing { unchain(slot) } else { track.pointee.awaitingCount -= 1 }
+        let track = tracks[subscription.pointee.layer]
+        if track.pointee.layer != nil {
+            stopLayers(slot)
+        } else if subscription.pointee.flow == .untilKeyFrame {
+            track.pointee.awaitingCount -= 1
+        }
+        if subscription.pointee.flow == .passing { unchain(slot) }
         subscription.pointee.flow = .stopped
         if subscription.pointee.kind == .video { stopNumbering(subscription.pointee.receiver) }
-        if !track.pointee.isWatched, let history = track.pointee.history {
-            history.destroy()
-            track.pointee.history = nil
-        }
+        dropHistory(of: track)
     }
 
     /// Without a picture there is no rate to steer: sound alone is not worth the feedback.
@@ -153,9 +157,9 @@ extension MediaEngine {
         if !isWatching { transports[Int(receiver)].flags.remove(.numbered) }
     }
 
-    private func unchain(_ slot: Int32) {
+    func unchain(_ slot: Int32) {
         let subscription = subscriptions[slot]
-        let track = tracks[subscription.pointee.track]
+        let track = tracks[subscription.pointee.layer]
         if track.pointee.firstSubscription == slot {
             track.pointee.firstSubscription = subscription.pointee.nextOfTrack
         } else {
@@ -183,7 +187,11 @@ extension MediaEngine {
         }
         guard sender.pointee.flags.contains(.joined) else { return counters.drop(.rtpGateClosed) }
         if let reason { return counters.drop(reason) }
-        announceMedia(trackIndex, now: now)
-        if track.pointee.awaitingCount > 0 { counters.drop(.rtpBeforeKeyFrame) }
+        announceMedia(track.pointee.lead, now: now)
+        if track.pointee.awaitingCount > 0 {
+            counters.drop(.rtpBeforeKeyFrame)
+        } else if tracks[track.pointee.lead].pointee.nextLayer >= 0 {
+            counters.drop(.rtpOtherLayer)
+        }
     }
 }

@@ -105,6 +105,7 @@ extension MediaEngine {
             longestGap: .zero)
         guard let slot = tracks.insert(track) else { return }
         transport.pointee.firstTrack = slot
+        addLayers(section, to: slot, isPeerRoom: rooms[Int(transport.pointee.room)]?.isPeer ?? true)
     }
 
     private func levelSource(of section: MediaSection, isPeerRoom: Bool) -> LevelSource {
@@ -257,6 +258,7 @@ extension MediaEngine {
             let next = subscriptions[slot].pointee.nextOfReceiver
             forgetNext(slot)
             unlink(slot)
+            if let layered = subscriptions[slot].pointee.layered { LayeredSlot.destroy(layered) }
             subscriptions.remove(slot)
             slot = next
         }
@@ -265,10 +267,8 @@ extension MediaEngine {
         while track >= 0 {
             let next = tracks[track].pointee.nextOfTransport
             unlinkAll(track, inRoom: transport.pointee.room)
-            tracks[track].pointee.loss?.destroy()
-            tracks[track].pointee.history?.destroy()
             endProbe(of: track)
-            tracks.remove(track)
+            releaseStreams(of: track)
             track = next
         }
         for k in 0..<Int(transport.pointee.sourceCount) {

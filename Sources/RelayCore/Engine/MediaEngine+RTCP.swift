@@ -98,7 +98,7 @@ extension MediaEngine {
             return counters.drop(.rtcpForeignSSRC)
         }
         guard subscription.pointee.flow != .stopped else { return }
-        let track = tracks[subscription.pointee.track]
+        let track = tracks[subscription.pointee.layer]
         guard track.pointee.asksKeyFrames else { return }
         track.pointee.keyFrames.request(now: now, urgent: false)
         wake(track.pointee.transport, forRepairAt: track.pointee.keyFrames.deadline)
@@ -110,7 +110,7 @@ extension MediaEngine {
     private func receiveNACK(_ item: RTCPItem, _ packet: Span<UInt8>, from index: Int32, now: Instant) {
         guard let media = item.mediaSSRC(in: packet), let subscription = subscription(ofSSRC: media, receiver: index)
         else { return counters.drop(.rtcpForeignSSRC) }
-        guard subscription.pointee.flow != .stopped, let stored = tracks[subscription.pointee.track].pointee.history
+        guard subscription.pointee.flow != .stopped, let stored = tracks[subscription.pointee.layer].pointee.history
         else { return counters.drop(.nackUnknownPacket) }
         var lost = NACKCursor(item)
         while let number = lost.next(in: packet) {
@@ -136,6 +136,15 @@ extension MediaEngine {
         }
         let payload = found.packet + found.headerByteCount
         let payloadByteCount = found.byteCount - found.headerByteCount
+        var original = PictureFields()
+        if let layered = subscription.pointee.layered {
+            guard
+                let fields = renumber(
+                    subscription, layered, payload: payload, payloadByteCount: payloadByteCount, packet: found.packet)
+            else { return counters.drop(.nackUnknownPacket) }
+            original = fields
+        }
+        defer { original.store(payload: payload, packet: found.packet) }
         counters.packetsRepaired &+= 1
         if subscription.pointee.rtxPayloadType != 0 {
             write(

@@ -90,6 +90,7 @@ extension MediaEngine {
         guard let binding = bind(header, packet, on: flow.transport) else {
             return counters.drop(.rtpUnknownPayloadType)
         }
+        guard binding.track >= 0 else { return counters.drop(.rtpUnknownStreamID) }
         let k = Int(transport.pointee.sourceCount)
         let sourceIndex = Int(flow.transport) * Limits.sourcesPerTransport + k
         let replay = ReplayWindow.create()
@@ -123,6 +124,7 @@ extension MediaEngine {
             // There is a picture to choose now.
             roomTimers.setIfEarlier(transport.pointee.room, to: now)
         }
+        if track.pointee.layer != nil { streamAppeared(trackIndex, now: now) }
         guard track.pointee.asksKeyFrames, track.pointee.isWatched else { return }
         // Asked before the source was known, or to be asked anew: the request needs the SSRC.
         track.pointee.keyFrames.request(now: now, urgent: true)
@@ -141,7 +143,7 @@ extension MediaEngine {
     }
 
     /// Which track an SSRC belongs to: named in the SDP, else by MID, else by a payload type that only one m-line uses
-    /// (RFC 9143 §9.2). Nil when none of these decides.
+    /// (RFC 9143 §9.2). Nil when none of these decides; -1 where it is the track's, but of none of its streams.
     private func bind(
         _ header: RTPHeader, _ packet: Span<UInt8>, on transport: Int32
     ) -> (track: Int32, role: SourceRole)? {
@@ -155,10 +157,12 @@ extension MediaEngine {
                 let section = section(of: transport, track.pointee.section)
                 let role: SourceRole = isRTX ? .retransmission : .media
                 if (isRTX ? section.signalledRTXSSRCs : section.signalledSSRCs).contains(header.ssrc) {
-                    return (at, role)
+                    return (stream(of: at, section, role: role, header: header, packet), role)
                 }
                 if let mid = mid(header, packet, id: section.extensions[.mid]) {
-                    if matches(packet, mid, section.mid) { return (at, role) }
+                    if matches(packet, mid, section.mid) {
+                        return (stream(of: at, section, role: role, header: header, packet), role)
+                    }
                 } else {
                     byPayloadType = at
                     candidates += 1
@@ -168,7 +172,9 @@ extension MediaEngine {
         }
         guard candidates == 1 else { return nil }
         let isRTX = tracks[byPayloadType].pointee.payloadType != header.payloadType
-        return (byPayloadType, isRTX ? .retransmission : .media)
+        let role: SourceRole = isRTX ? .retransmission : .media
+        let section = section(of: transport, tracks[byPayloadType].pointee.section)
+        return (stream(of: byPayloadType, section, role: role, header: header, packet), role)
     }
 
     private func mid(_ header: RTPHeader, _ packet: Span<UInt8>, id: UInt8) -> (offset: Int, byteCount: Int)? {

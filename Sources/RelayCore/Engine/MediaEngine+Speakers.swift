@@ -245,5 +245,6 @@ extension MediaEngine {
             subscription.pointee.pinned = wish?.pinned ?? ParticipantHandle(0)
         }
         rechoose(transports[Int(index)].room, now: now)
+        chooseLayers(of: index, now: now)
     }
 }

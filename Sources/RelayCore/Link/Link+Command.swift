@@ -74,6 +74,7 @@ extension LinkWriter {
         append(list: section.signalledRTXSSRCs) { $0.append($1) }
         append(section.sendSSRC)
         append(section.sendRTXSSRC)
+        append(list: section.streamIDs) { $0.append($1) }
     }
 }
 
@@ -181,6 +182,9 @@ extension LinkReader {
         section.signalledRTXSSRCs = try ssrcs()
         section.sendSSRC = try integer()
         section.sendRTXSSRC = try integer()
+        section.streamIDs = try list(elementByteCount: 2, limit: Limits.layersPerTrack, "stream ids") {
+            (reader) throws(LinkRefusal) in try reader.string("stream id")
+        }
         return section
     }
 

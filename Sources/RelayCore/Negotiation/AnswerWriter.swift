@@ -55,6 +55,7 @@ struct AnswerWriter {
         section.mid = media.mid
         section.codecs = codecs
         section.extensions = plan.extensions[position]
+        plan.simulcasts[position]?.answer(in: &section)
         section.hasRTCPMux = true
         section.hasReducedSizeRTCP = media.hasReducedSizeRTCP
         section.direction = SessionDescription.Direction(

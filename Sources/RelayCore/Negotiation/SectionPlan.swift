@@ -3,8 +3,7 @@ import RTPCore
 /// Decides m-line by m-line what is accepted, and holds the outcome until the answer is written.
 ///
 /// Only the first accepted m-line of a kind may send: a participant has one track of each kind, the other
-/// m-lines are slots. Simulcast is answered without its attributes, so the client sends one stream (RFC 8853
-/// §5.3.2).
+/// m-lines are slots.
 struct SectionPlan {
     let offer: SessionDescription
     let policy: NegotiationPolicy
@@ -13,6 +12,8 @@ struct SectionPlan {
     private(set) var codecs: [CodecChoice] = []
     /// For each of `sections`: the answer's extmap lines.
     private(set) var extensions: [[SessionDescription.Extension]] = []
+    /// For each of `sections`: the simulcast that is accepted.
+    private(set) var simulcasts: [SimulcastOffer?] = []
     private(set) var videoUnsupported = false
     /// What payload types and extension ids mean on this transport, so that none means two things.
     private var payloadTypes: [UInt8: String] = [:]
@@ -103,9 +104,20 @@ struct SectionPlan {
         section.clientSends = media.direction.sends && mayPublish && isFirstSender
         section.clientReceives = media.direction.receives && policy.grants.subscribe
         if section.clientSends { try readSources(media, index, &section) }
+        let simulcast = section.clientSends && kind == .video ? acceptableSimulcast(media) : nil
+        section.streamIDs = simulcast?.streamIDs ?? []
+        simulcasts.append(simulcast)
         extensions.append(try mapExtensions(media, index, &section))
         sections.append(section)
         codecs.append(choice)
+    }
+
+    /// Simulcast that packets can tell apart: they carry their stream ids.
+    private func acceptableSimulcast(_ media: SessionDescription.Media) -> SimulcastOffer? {
+        let hasIDs = media.extensions.contains {
+            $0.uri == HeaderExtensionKind.rid.uri && (1...14).contains($0.id) && ($0.direction ?? .sendrecv).sends
+        }
+        return hasIDs ? SimulcastOffer(media) : nil
     }
 
     /// One payload type means one thing on a transport (RFC 9143 §9.1.1).
@@ -148,9 +160,12 @@ struct SectionPlan {
             guard (1...14).contains(mapping.id) || (isMixed && (16...255).contains(mapping.id)) else {
                 continue
             }
-            guard let kind, kind.isNegotiable, section.extensions[kind] == 0 else { continue }
+            guard let kind, section.extensions[kind] == 0 else { continue }
             let direction = mapping.direction ?? .sendrecv
-            guard direction.receives else { continue }
+            // Stream ids are the sender's; what passes to the receiver the client has to take as well.
+            guard kind.namesStream ? direction.sends && !section.streamIDs.isEmpty : direction.receives else {
+                continue
+            }
             section.extensions[kind] = UInt8(mapping.id)
             answer.append(
                 SessionDescription.Extension(
@@ -212,8 +227,8 @@ struct SectionPlan {
 }
 
 extension HeaderExtensionKind {
-    /// Whether an answer may contain it. Stream ids are for simulcast, which is answered as one stream.
-    var isNegotiable: Bool { self != .rid && self != .repairedRID }
+    /// It tells the streams of a simulcast apart, and is of no use without one.
+    var namesStream: Bool { self == .rid || self == .repairedRID }
 
     init?(uri: String) {
         guard let kind = HeaderExtensionKind.allCases.first(where: { $0.uri == uri }) else { return nil }

@@ -16,6 +16,8 @@ public enum DropReason: Int, CaseIterable, Sendable {
     case rtpMuted, rtpMutedByServer, rtpHeld, rtpVideoClosed
     /// A slot got the early key frame and goes on with the next one.
     case rtpBeforeKeyFrame
+    // Layers: a stream id that was not negotiated, a stream that nobody is in, a picture above a slot's temporal limit.
+    case rtpUnknownStreamID, rtpOtherLayer, rtpUpperLayer
     // RTCP.
     case rtcpUnknownAddress, rtcpBeforeKeys, rtcpTooShort, rtcpAuthentication, rtcpReplayed, rtcpMalformed
     case rtcpForeignSSRC, nackUnknownPacket, nackBudget

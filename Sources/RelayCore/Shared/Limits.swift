@@ -6,6 +6,8 @@ public enum Limits {
     static let pathsPerTransport = 8
     /// SSRCs a participant may send with (T54): audio, video, RTX and some changes of SSRC.
     static let sourcesPerTransport = 16
+    /// Simulcast streams of one track.
+    static let layersPerTrack = 3
     /// Accepted m-lines a transport may have.
     public static let sectionsPerTransport = 64
     /// A datagram we make is never longer than this (T108): payload of an IPv6 packet at the smallest usual path MTU.
@@ -72,6 +74,21 @@ public enum Limits {
     static let leastWanted = 1_000_000
     /// A raised limit is told at most this often; a lower one at once.
     static let holdSpacing = Interval.milliseconds(200)
+    /// How often the choice of layers is looked at.
+    static let layerInterval = Interval.milliseconds(200)
+    /// What a packet costs beside its payload: IPv4, UDP, RTP with its extensions, tag.
+    static let packetOverhead = 70
+    /// What a receiver's path keeps free for each slot of sound, bits per second.
+    static let audioReserve = 40_000
+    /// What a sender of simulcast may use beside its pictures, bits per second.
+    static let senderReserve = 80_000
+    /// A stream is not sent any more only when nobody has wanted it for so long.
+    static let layerRest = Interval.seconds(3)
+    /// A stream has stopped when so many pictures of the others came since its last one, and no sooner than after this time.
+    static let missedPictures: UInt64 = 8
+    static let shortestStall = Interval.milliseconds(200)
+    /// How long a slot waits for a key frame before it takes what comes.
+    static let keyFramePatience = Interval.seconds(5)
     /// Packets of one probe at most.
     static let probePackets = 48
 }

@@ -55,6 +55,13 @@ public struct MediaSection: Hashable, Sendable, Codable {
     /// SSRCs that the offer names for the client's own stream, primary and RTX; empty when it names none.
     public var signalledSSRCs: [UInt32]
     public var signalledRTXSSRCs: [UInt32]
+    /// The RTP stream ids of the simulcast that the client sends on this m-line, in the offer's order; empty: one stream.
+    public var streamIDs: [String] {
+        get { simulcast ?? [] }
+        set { simulcast = newValue.isEmpty ? nil : newValue }
+    }
+    // Nil is the default, so that records from before it are read as well.
+    private var simulcast: [String]?
     /// What we send with on this m-line: drawn by us and signalled in the answer (0 when `clientReceives` is false).
     public var sendSSRC: UInt32
     /// 0 when RTX is not negotiated.
@@ -73,6 +80,7 @@ public struct MediaSection: Hashable, Sendable, Codable {
         feedback = []
         signalledSSRCs = []
         signalledRTXSSRCs = []
+        simulcast = nil
         sendSSRC = 0
         sendRTXSSRC = 0
     }

@@ -1,9 +1,11 @@
 import RTPCore
 
-/// What the last 16 bytes of a test payload say: who made it, as which one, and a checksum over all the bytes before, so that
-/// a receiver sees at once whether a packet is what was sent.
+/// What the last 16 bytes of a test payload say: who made it, as which one, and a checksum over the bytes before, so that a
+/// receiver sees at once whether a packet is what was sent. The first bytes are not covered: there a relay counts pictures.
 public struct MediaStamp: Hashable, Sendable {
     public static let byteCount = 16
+    /// The longest VP8 descriptor.
+    private static let uncovered = 6
     /// The sending client's tag.
     public var sender: UInt32
     /// Counts the packets of one kind of one sender from 0.
@@ -17,7 +19,7 @@ public struct MediaStamp: Hashable, Sendable {
     /// `content` with the stamp behind it.
     public func stamped(_ content: [UInt8]) -> [UInt8] {
         let body = content + be32(sender) + be64(number)
-        return body + be32(CRC32.checksum(body.span))
+        return body + be32(Self.checksum(body))
     }
 
     /// The stamp of a payload; nil when the checksum is wrong, so also for payloads without one.
@@ -27,14 +29,19 @@ public struct MediaStamp: Hashable, Sendable {
         var cursor = ByteCursor(Array(payload.suffix(Self.byteCount)))
         sender = cursor.take32()
         number = UInt64(cursor.take32()) << 32 | UInt64(cursor.take32())
-        guard cursor.take32() == CRC32.checksum(body.span) else { return nil }
+        guard cursor.take32() == Self.checksum(body) else { return nil }
+    }
+
+    private static func checksum(_ body: [UInt8]) -> UInt32 {
+        let covered = Array(body.dropFirst(uncovered))
+        return CRC32.checksum(covered.span)
     }
 }
 
 /// Makes payloads that look like the codec's to whoever looks for key frames, and carry a stamp.
 public struct MediaMaker: Sendable {
     public let codec: MediaCodecName
-    private var pictureNumber: UInt16
+    var pictureNumber: UInt16
 
     public enum MediaCodecName: Sendable { case opus, vp8, h264 }
 

@@ -18,6 +18,13 @@ final class SentStream {
     var repairCount = 0
     var lastTimestamp: UInt32 = 0
     var lastSentAt = Instant(nanoseconds: 0)
+    /// The RTP stream id; empty where there is one stream only.
+    var streamID = ""
+    var pattern = LayerPattern()
+    var wantsKeyFrame = true
+    var wasPaused = false
+    var keyFrameRequestCount = 0
+    var keyFrameCount = 0
     /// Plain packets by number: what RTX repeats.
     private(set) var history: [UInt16: Plain] = [:]
 

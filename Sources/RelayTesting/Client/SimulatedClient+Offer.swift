@@ -56,7 +56,9 @@ extension SimulatedClient {
         if dialect != .aiortc { lines.append("a=rtcp-rsize") }
         if sends { lines.append("a=msid:s\(tag) \(name)\(tag)") }
         lines += kind == .audio ? audioCodec(payloadType) : videoCodec(video)
-        guard sends, options.signalsSSRCs, let stream = sent[kind] else { return lines }
+        if sends, kind == .video { lines += simulcastLines }
+        let isNamed = options.signalsSSRCs && (kind == .audio || options.streamIDs.isEmpty)
+        guard sends, isNamed, let stream = sent[kind] else { return lines }
         if stream.rtxSSRC != 0 { lines.append("a=ssrc-group:FID \(stream.ssrc) \(stream.rtxSSRC)") }
         lines.append("a=ssrc:\(stream.ssrc) cname:c\(tag)")
         if stream.rtxSSRC != 0 { lines.append("a=ssrc:\(stream.rtxSSRC) cname:c\(tag)") }
@@ -107,6 +109,8 @@ extension SimulatedClient {
             sent[kind] = SentStream(
                 section: placeholder, ssrc: ssrc, rtxSSRC: rtxSSRC, maker: maker, random: &random)
         }
+        drawStreams()
+        if streams.isEmpty, options.temporalLayerCount > 1, let stream = sent[.video] { streams = [stream] }
     }
 
     /// Binds what is sent and received to the answer's sections.
@@ -119,6 +123,10 @@ extension SimulatedClient {
             }
             sent[kind]?.section = section
             if section.rtxPayloadType == nil { sent[kind]?.rtxSSRC = 0 }
+        }
+        for stream in streams {
+            if let section = sent[.video]?.section { stream.section = section }
+            if stream.section.rtxPayloadType == nil { stream.rtxSSRC = 0 }
         }
         for section in sections where section.receives {
             guard let ssrc = section.relaySSRC, received[ssrc] == nil else { continue }

@@ -35,13 +35,13 @@ extension SimulatedClient {
             if !blocks.isEmpty { lastReceiverBlocks = blocks }
         case .pictureLoss(_, let media):
             counters.pictureLossRequests += 1
-            if media == sent[.video]?.ssrc { wantsKeyFrame = true }
+            wishForKeyFrame(media)
         case .fullIntra(_, let requests):
             counters.fullIntraRequests += 1
-            if requests.contains(where: { $0.ssrc == sent[.video]?.ssrc }) { wantsKeyFrame = true }
+            for request in requests { wishForKeyFrame(request.ssrc) }
         case .nack(_, let media, let numbers):
             counters.nackedPackets += numbers.count
-            guard let stream = sent.values.first(where: { $0.ssrc == media }) else { return }
+            guard let stream = (sent.values + streams).first(where: { $0.ssrc == media }) else { return }
             for number in numbers { resend(stream, number) }
         case .transportFeedback(let feedback):
             counters.transportFeedbacks += 1
@@ -54,6 +54,13 @@ extension SimulatedClient {
         case .sourceDescription, .other:
             break
         }
+    }
+
+    private func wishForKeyFrame(_ ssrc: UInt32) {
+        if ssrc == sent[.video]?.ssrc { wantsKeyFrame = true }
+        guard let stream = streams.first(where: { $0.ssrc == ssrc }) else { return }
+        stream.keyFrameRequestCount += 1
+        stream.wantsKeyFrame = true
     }
 
     /// Protects and sends a compound.
@@ -78,7 +85,8 @@ extension SimulatedClient {
         reportAt = now + Self.reportInterval
         var blocks = received.keys.sorted().compactMap { received[$0]?.makeReportBlock(now: now) }
         blocks = Array(blocks.prefix(31))
-        let active = sent.values.filter { $0.packetCount > 0 }.sorted { $0.kind.rawValue < $1.kind.rawValue }
+        let all = Array(sent.values) + streams.dropFirst()
+        let active = all.filter { $0.packetCount > 0 }.sorted { $0.kind.rawValue < $1.kind.rawValue }
         let name = TestRTCP.sourceDescription(ssrc: reportSSRC, cname: "c\(tag)")
         guard !active.isEmpty else {
             sendRTCP([.receiverReport(ssrc: reportSSRC, blocks: blocks), name])

@@ -78,6 +78,7 @@ extension SimulatedClient {
 
     private func sendPicture() {
         guard let stream = sent[.video] else { return }
+        if !streams.isEmpty { return sendLayeredPictures() }
         let isKey = wantsKeyFrame
         wantsKeyFrame = false
         let count = isKey ? options.packetsPerKeyFrame : options.packetsPerFrame
@@ -99,7 +100,7 @@ extension SimulatedClient {
         return allowed
     }
 
-    private func sendMedia(_ stream: SentStream, _ content: [UInt8], marker: Bool, stamps: Bool) {
+    func sendMedia(_ stream: SentStream, _ content: [UInt8], marker: Bool, stamps: Bool) {
         var payload = content
         if stamps { payload = MediaStamp(sender: tag, number: stream.stampNumber).stamped(content) }
         stream.stampNumber += 1
@@ -114,7 +115,7 @@ extension SimulatedClient {
         sendRTP(
             header: header(
                 stream.section, payloadType: stream.section.payloadType, ssrc: stream.ssrc, sequence: plain.extended,
-                timestamp: plain.timestamp, marker: marker),
+                timestamp: plain.timestamp, marker: marker, streamID: stream.streamID),
             payload: payload, ssrc: stream.ssrc, index: plain.extended)
     }
 
@@ -136,7 +137,7 @@ extension SimulatedClient {
         sendRTP(
             header: header(
                 stream.section, payloadType: rtxType, ssrc: stream.rtxSSRC, sequence: index,
-                timestamp: plain.timestamp, marker: plain.marker),
+                timestamp: plain.timestamp, marker: plain.marker, repairedStreamID: stream.streamID),
             payload: be16(UInt16(truncatingIfNeeded: plain.extended)) + plain.payload, ssrc: stream.rtxSSRC,
             index: index)
     }
@@ -162,7 +163,8 @@ extension SimulatedClient {
 
     /// A header with the elements that were negotiated for `section`.
     func header(
-        _ section: ClientSection, payloadType: UInt8, ssrc: UInt32, sequence: UInt64, timestamp: UInt32, marker: Bool
+        _ section: ClientSection, payloadType: UInt8, ssrc: UInt32, sequence: UInt64, timestamp: UInt32, marker: Bool,
+        streamID: String = "", repairedStreamID: String = ""
     ) -> [UInt8] {
         var elements: [UInt8] = []
         func add(_ kind: HeaderExtensionKind, _ body: [UInt8]) {
@@ -171,6 +173,8 @@ extension SimulatedClient {
             elements += [id << 4 | UInt8(body.count - 1)] + body
         }
         add(.mid, Array(section.mid.utf8))
+        add(.rid, Array(streamID.utf8))
+        add(.repairedRID, Array(repairedStreamID.utf8))
         if section.kind == .audio, options.tellsLevels {
             let isVoice = options.marksVoice && audioLevel < SpeechActivity.silence
             add(.audioLevel, [(isVoice ? 0x80 : 0) | audioLevel])

@@ -32,6 +32,12 @@ public final class SimulatedClient {
         public var packetsPerKeyFrame = 6
         public var packetsPerFrame = 2
         public var videoPayloadByteCount = 1_000
+        /// The streams of a simulcast by id, the smallest picture first; empty: one stream. VP8 only.
+        public var streamIDs: [String] = []
+        /// Packets in a picture of each stream of a simulcast; a key frame has twice as many.
+        public var packetsPerStream = [1, 2, 5]
+        /// 1…3. With more than one, and with a simulcast, pictures are made for `LayerAudit`.
+        public var temporalLayerCount = 1
         public var consentInterval = Interval.seconds(5)
         /// Nominates with its first check, as Firefox does.
         public var nominatesAtOnce = false
@@ -141,6 +147,9 @@ public final class SimulatedClient {
     var receivedIndices: [UInt32: ReceivedIndices] = [:]
     // Media.
     var sent: [MediaKind: SentStream] = [:]
+    /// The streams of video where it comes in layers.
+    var streams: [SentStream] = []
+    var pausedStreams: Set<Int> = []
     var isSendingMedia = false
     var isMuted: Set<MediaKind> = []
     var audioAt = Instant.distantFuture

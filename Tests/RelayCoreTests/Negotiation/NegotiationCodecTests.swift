@@ -216,15 +216,4 @@ struct NegotiationCodecTests {
         #expect(found.code == "sdp-payload-type")
         #expect(found.detail.contains("m-line 1"))
     }
-
-    @Test(
-        "simulcast is answered as one stream",
-        arguments: ["chromium-simulcast", "firefox-simulcast", "wrtc-simulcast"])
-    func simulcast(name: String) throws {
-        let negotiated = try Negotiated(try recordedSDP(name))
-        #expect(negotiated.session.sections[1].clientSends)
-        #expect(!negotiated.text.contains("simulcast"))
-        #expect(!negotiated.text.contains("a=rid"))
-        #expect(!negotiated.text.contains("stream-id"))
-    }
 }
