@@ -57,6 +57,7 @@ TESTS = [
     Test("wrtc_call", "worker_segv"),
     Test("group_call", "group_wrtc", seconds=120),
     Test("group_call", "group_page", seconds=180),
+    Test("simulcast_call", "simulcast_switch", seconds=150),
     Test("browser_call", "chromium_chromium", seconds=150),
     Test("browser_call", "chromium_keyboard", seconds=120),
     Test("browser_call", "chromium_firefox", network="veth", seconds=200),

@@ -52,6 +52,8 @@ public struct LayerDemand: Sendable {
         self.ladder = ladder
         self.highest = max(0, min(highest, ladder.count - 1))
         self.choice = choice
+        // To show less is the receiver's own wish, no sign of its path: it may rise again at once.
+        if choice.rung > self.highest { self.choice.renumber(to: self.highest) }
     }
 }
 

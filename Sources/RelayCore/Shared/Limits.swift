@@ -83,7 +83,7 @@ public enum Limits {
     /// What a sender of simulcast may use beside its pictures, bits per second.
     static let senderReserve = 80_000
     /// A stream is not sent any more only when nobody has wanted it for so long.
-    static let layerRest = Interval.seconds(3)
+    static let layerRest = Interval.seconds(10)
     /// A stream has stopped when so many pictures of the others came since its last one, and no sooner than after this time.
     static let missedPictures: UInt64 = 8
     static let shortestStall = Interval.milliseconds(200)

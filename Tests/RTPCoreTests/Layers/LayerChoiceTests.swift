@@ -69,6 +69,16 @@ struct LayerChoiceTests {
         #expect(rungs(5_000_000, &demands, at: 123) == [3])
     }
 
+    @Test("a slot that is shown smaller for a while is as high as before at once")
+    func wishes() {
+        var demands = demands(1)
+        #expect(rungs(2_100_000, &demands, at: 100) == [3])
+        demands = [LayerDemand(ladder: Self.ladder, highest: 1, choice: demands[0].choice)]
+        #expect(rungs(2_100_000, &demands, at: 101) == [1])
+        demands = [LayerDemand(ladder: Self.ladder, highest: 3, choice: demands[0].choice)]
+        #expect(rungs(2_100_000, &demands, at: 102) == [3])
+    }
+
     @Test("a slot that falls soon after it rose waits twice as long each time")
     func backoff() {
         var demands = demands(1)
