@@ -13,12 +13,16 @@ import Testing
         var datagrams: [[UInt8]] = []
 
         /// - Parameter others: receivers in a group room; nil: the other one of a peer room.
-        init(packetCount: Int, others: Int? = nil) throws {
+        init(packetCount: Int, others: Int? = nil, streamIDs: [String] = []) throws {
             scene = try CallScene()
             if let others {
                 let room = scene.makeRoom()
                 let people = try (0...others).map { [scene] _ in
-                    try scene.prepare(scene.makeClient(), in: room, kind: .group, joins: true)
+                    let client = scene.makeClient {
+                        $0.streamIDs = streamIDs
+                        if !streamIDs.isEmpty { $0.temporalLayerCount = 3 }
+                    }
+                    return try scene.prepare(client, in: room, kind: .group, joins: true)
                 }
                 sender = people[0]
             } else {
@@ -70,6 +74,17 @@ import Testing
             let forwarded = traffic.scene.engine.counters.packetsForwarded
             let allocations = traffic.allocations(200..<1_200)
             #expect(traffic.scene.engine.counters.packetsForwarded - forwarded == 1_000)
+            #expect(allocations == 0)
+        }
+
+        @Test("forwarding 1,000 packets of a simulcast to one of three receivers allocates nothing") func simulcast()
+            throws
+        {
+            let traffic = try Traffic(packetCount: 1_200, others: 3, streamIDs: ["q", "h", "f"])
+            _ = traffic.allocations(0..<200)
+            let forwarded = traffic.scene.engine.counters.packetsForwarded
+            let allocations = traffic.allocations(200..<1_200)
+            #expect(traffic.scene.engine.counters.packetsForwarded - forwarded > 100)
             #expect(allocations == 0)
         }
 

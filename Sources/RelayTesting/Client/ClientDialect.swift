@@ -46,7 +46,7 @@ public enum ClientDialect: String, Sendable, CaseIterable {
         case (.chromium, .video), (.libwebrtc, .video):
             [
                 (2, "", .absSendTime), (13, "", .videoOrientation), (3, "", .transportCC), (5, "", .playoutDelay),
-                (4, "", .mid), (10, "", .rid), (11, "", .repairedRID),
+                (4, "", .mid), (10, "", .rid), (11, "", .repairedRID), (12, "", .dependencyDescriptor),
             ]
         case (.firefox, .audio): [(1, "", .audioLevel), (3, "", .mid)]
         case (.firefox, .video):
