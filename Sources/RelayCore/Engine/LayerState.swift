@@ -96,6 +96,8 @@ struct LayeredSlot {
     var target: Int32 = -1
     var targetSince = Instant(nanoseconds: 0)
     var wishedLimit = LayerLadder.allTemporalLayers
+    /// Since when `limit` is below `wishedLimit`.
+    var risesSince = Instant.distantFuture
     /// The stream that the path and the receiver's wish allow, whether or not it flows now; -1: not chosen yet.
     var wish: Int32 = -1
     var wishLimit = LayerLadder.allTemporalLayers

@@ -32,7 +32,10 @@ extension MediaEngine {
                 slots.append(slot)
             }
         }
-        guard !slots.isEmpty else { return false }
+        guard !slots.isEmpty else {
+            transports[Int(index)].downlink?.pointee.wantedByLayers = 0
+            return false
+        }
         // Slots are chained newest first; the first in the SDP is the first to rise.
         slots.reverse()
         var demands = slots.map { demand(of: $0) }
@@ -128,6 +131,7 @@ extension MediaEngine {
         let stream = flowing(rank, among: streams, now: now) ?? subscription.pointee.layer
         layered.pointee.wishedLimit =
             stream == streams[rank] ? layered.pointee.wishLimit : LayerLadder.allTemporalLayers
+        riseTemporally(layered, stream, now: now)
         let isThere = subscription.pointee.flow == .passing && subscription.pointee.layer == stream
         aim(slot, at: isThere ? -1 : stream, now: now)
         // A payload that cannot be read never shows a key frame: it passes all the same (T06).
@@ -138,6 +142,18 @@ extension MediaEngine {
             aim(slot, at: -1, now: now)
             enchain(slot, in: target)
         }
+    }
+
+    /// Where no picture comes from which on upper temporal layers could pass again, a key frame is one.
+    private func riseTemporally(_ layered: UnsafeMutablePointer<LayeredSlot>, _ stream: Int32, now: Instant) {
+        guard layered.pointee.limit < layered.pointee.wishedLimit else {
+            layered.pointee.risesSince = .distantFuture
+            return
+        }
+        layered.pointee.risesSince = min(layered.pointee.risesSince, now)
+        guard now - layered.pointee.risesSince > Limits.risePatience else { return }
+        layered.pointee.risesSince = .distantFuture
+        if tracks[stream].pointee.asksKeyFrames { askForKeyFrame(stream, now: now) }
     }
 
     /// The stream of `rank`, or the next lower one that flows, or the next higher; nil where none does.
@@ -171,18 +187,38 @@ extension MediaEngine {
         }
         guard streams.count > 1 else { return true }
         let top = max(0, highestWish(lead, streams))
-        if top == streams.count - 1 {
+        hold(
+            index, at: min(layerLimit(of: index, streams, top: top, now: now), pathLimit(of: index, streams)), now: now)
+        return true
+    }
+
+    /// What the streams up to `top` need, once nobody has wanted the higher ones for some time.
+    private func layerLimit(of index: Int32, _ streams: [Int32], top: Int, now: Instant) -> UInt64 {
+        let transport = transports + Int(index)
+        guard top < streams.count - 1 else {
             transport.pointee.layersUnneededSince = .distantFuture
-            hold(index, at: Limits.openREMB, now: now)
-            return true
+            return Limits.openREMB
         }
         if transport.pointee.layersUnneededSince == .distantFuture { transport.pointee.layersUnneededSince = now }
-        guard now - transport.pointee.layersUnneededSince >= Limits.layerRest else { return true }
+        guard now - transport.pointee.layersUnneededSince >= Limits.layerRest else { return Limits.openREMB }
         let needed = streams[...top].reduce(0) { $0 + (tracks[$1].pointee.layer?.pointee.peakRate ?? 0) }
         // In steps, so that what is told does not follow every picture.
         let step = 50_000
-        hold(index, at: UInt64((needed * 11 / 10 + Limits.senderReserve) / step * step + step), now: now)
-        return true
+        return UInt64((needed * 11 / 10 + Limits.senderReserve) / step * step + step)
+    }
+
+    /// In a peer room the other side's path may be below even the lowest stream: then the sender is held to it.
+    private func pathLimit(of index: Int32, _ streams: [Int32]) -> UInt64 {
+        guard let room = rooms[Int(transports[Int(index)].room)], room.isPeer,
+            let lowest = tracks[streams[0]].pointee.layer?.pointee.peakRate
+        else { return Limits.openREMB }
+        var limit = Limits.openREMB
+        for other in room.members where other != index && transports[Int(other)].flags.contains(.joined) {
+            guard let downlink = transports[Int(other)].downlink, downlink.pointee.isLimiting else { continue }
+            let target = downlink.pointee.estimator.target
+            if target < lowest { limit = min(limit, UInt64(target)) }
+        }
+        return limit
     }
 
     func simulcastTrack(of index: Int32) -> Int32? {

@@ -88,6 +88,8 @@ public enum Limits {
     static let missedPictures: UInt64 = 8
     static let shortestStall = Interval.milliseconds(200)
     /// How long a slot waits for a key frame before it takes what comes.
+    /// How long a slot waits for a picture from which on upper temporal layers may pass.
+    static let risePatience = Interval.seconds(2)
     static let keyFramePatience = Interval.seconds(5)
     /// Packets of one probe at most.
     static let probePackets = 48

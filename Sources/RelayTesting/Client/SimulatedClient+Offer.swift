@@ -84,7 +84,8 @@ extension SimulatedClient {
                 "a=fmtp:\(payloadType) level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=42e01f",
             ]
         } else {
-            lines.append("a=rtpmap:\(payloadType) VP8/90000")
+            let name = options.videoCodec == .vp9 ? "VP9" : options.videoCodec == .av1 ? "AV1" : "VP8"
+            lines.append("a=rtpmap:\(payloadType) \(name)/90000")
         }
         lines += ["nack", "nack pli", "ccm fir", "goog-remb"].map { "a=rtcp-fb:\(payloadType) \($0)" }
         if options.dialect.hasTransportCC { lines.append("a=rtcp-fb:\(payloadType) transport-cc") }
