@@ -136,6 +136,23 @@ import Testing
         #expect(group.scene.end(of: group.people[1]) == nil)
     }
 
+    @Test("whoever pins twenty times a second is told four times a second who is seen, and at last what is so")
+    func tellingIsBounded() throws {
+        let group = try GroupScene()
+        for _ in 0..<4 { try group.add(slots: 1) }
+        speaks(1, group, for: .seconds(3))
+        let before = group.slotNews(of: group.people[0]).count
+        for step in 0..<100 {
+            group.pin(group.people[1 + step % 3], at: group.people[0])
+            group.scene.run(for: .milliseconds(50))
+        }
+        #expect(group.slotNews(of: group.people[0]).count - before <= 24)
+        group.scene.run(for: .seconds(2))
+        let snapshot = group.scene.engine.snapshot().first { $0.participant == group.people[0].handle }
+        #expect(group.slotNews(of: group.people[0]).last == snapshot?.slots)
+        #expect(snapshot?.slots.last?.sender == group.people[1].handle)
+    }
+
     @Test("who leaves while a slot waits for its key frame, or shows it, leaves no trace")
     func leavesWhileAwaited() throws {
         for leaver in [1, 2] {

@@ -10,6 +10,9 @@ final class GroupFloor {
     /// When somebody spoke last, or anything else was chosen for: the choice is looked at again for some time.
     var activeAt = Instant(nanoseconds: 0)
 
+    /// Somebody's slots changed more often than is told; it is told later.
+    var isTellingDue = false
+
     // Of the choice that is being made; kept for their memory.
     var voices: [SpeakerSelection.Candidate] = []
     var others: [SpeakerSelection.Candidate] = []
@@ -36,5 +39,6 @@ final class GroupFloor {
         var hasPicture = false
         /// Who was in its slots when that was told last.
         var told: [SlotOccupant] = []
+        var tellings = TokenBucket()
     }
 }

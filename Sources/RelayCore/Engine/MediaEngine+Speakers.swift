@@ -11,7 +11,7 @@ extension MediaEngine {
     func serviceRoom(_ room: Int32, now: Instant) {
         guard let group = rooms[Int(room)]?.group else { return }
         choose(group, now: now)
-        if now - group.activeAt < Limits.choiceAfterSpeech {
+        if group.isTellingDue || now - group.activeAt < Limits.choiceAfterSpeech {
             roomTimers.setIfEarlier(room, to: now + Limits.choiceInterval)
         }
     }
@@ -33,7 +33,7 @@ extension MediaEngine {
             if chooseVoices(for: at, in: group, now: now) { hasChanged = true }
             if choosePictures(for: at, in: group, now: now) { hasChanged = true }
         }
-        if hasChanged { tellSlots(of: group, now: now) }
+        if hasChanged || group.isTellingDue { tellSlots(of: group, now: now) }
     }
 
     /// How loud everybody is, and who has the floor.
@@ -170,15 +170,23 @@ extension MediaEngine {
     func switchToNext(_ slot: Int32, now: Instant) {
         put(subscriptions[slot].pointee.nextTrack, into: slot, atKeyFrame: true, now: now)
         let room = transports[Int(subscriptions[slot].pointee.receiver)].room
-        if let group = rooms[Int(room)]?.group { tellSlots(of: group, now: now) }
+        guard let group = rooms[Int(room)]?.group else { return }
+        tellSlots(of: group, now: now)
+        if group.isTellingDue { roomTimers.setIfEarlier(room, to: now + Limits.choiceInterval) }
     }
 
     // MARK: Telling
 
+    /// Each change becomes an event on disk: nobody makes many of them.
     private func tellSlots(of group: GroupFloor, now: Instant) {
+        group.isTellingDue = false
         for at in group.seats.indices {
             let occupants = occupants(of: group.seats[at].transport)
             guard occupants != group.seats[at].told else { continue }
+            guard group.seats[at].tellings.take(rate: Limits.slotNewsPerSecond, now: now) else {
+                group.isTellingDue = true
+                continue
+            }
             group.seats[at].told = occupants
             news.append(.slots(transports[Int(group.seats[at].transport)].handle, occupants, at: now))
         }

@@ -52,6 +52,8 @@ public enum Limits {
     static let choiceInterval = Interval.milliseconds(100)
     /// And for this long after the last word: longer than `SpeakerSelection.hold`.
     static let choiceAfterSpeech = Interval.seconds(3)
+    /// How often it is told in a second who is in a receiver's slots.
+    static let slotNewsPerSecond: Int64 = 4
     /// A camera of which nothing came for this long shows nothing. Pictures that stand still come once a second.
     static let pictureAbsence = Interval.seconds(5)
     /// `SpeechActivity.loudness` above which a member speaks.
