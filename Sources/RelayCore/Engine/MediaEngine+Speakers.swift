@@ -74,12 +74,18 @@ extension MediaEngine {
         return one.spokeAt > other.spokeAt
     }
 
-    /// Something comes that may pass.
+    /// Something comes, on any of the track's streams, that may pass.
     private func hasPicture(_ track: Int32, now: Instant) -> Bool {
         let sender = transports + Int(tracks[track].pointee.transport)
-        return tracks[track].pointee.currentSource >= 0
-            && now - tracks[track].pointee.lastArrival < Limits.pictureAbsence
-            && sender.pointee.gates.dropReason(ofSent: .video) == nil
+        guard sender.pointee.gates.dropReason(ofSent: .video) == nil else { return false }
+        var stream = track
+        while stream >= 0, !comes(stream, now: now) { stream = tracks[stream].pointee.nextLayer }
+        return stream >= 0
+    }
+
+    private func comes(_ stream: Int32, now: Instant) -> Bool {
+        tracks[stream].pointee.currentSource >= 0
+            && now - tracks[stream].pointee.lastArrival < Limits.pictureAbsence
     }
 
     /// Nobody hears itself.
@@ -139,11 +145,12 @@ extension MediaEngine {
         link(track, to: slot, atKeyFrame: atKeyFrame, now: now)
     }
 
-    /// A slot that shows a picture goes on with it until the next one's key frame has come.
+    /// A slot that shows a picture goes on with it until the next one's key frame has come, on its first stream.
     /// - Returns: whether the slot's occupant changed now.
     private func show(_ track: Int32, in slot: Int32, now: Instant) -> Bool {
         let subscription = subscriptions[slot]
-        let canWait = track >= 0 && hasPicture(track, now: now) && tracks[track].pointee.asksKeyFrames
+        let canWait =
+            track >= 0 && comes(track, now: now) && hasPicture(track, now: now) && tracks[track].pointee.asksKeyFrames
         if subscription.pointee.nextTrack == track, track >= 0, canWait { return false }
         forgetNext(slot)
         guard subscription.pointee.track != track else { return false }
