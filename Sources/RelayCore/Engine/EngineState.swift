@@ -253,6 +253,8 @@ struct SlotReport {
     var expected: UInt64 = 0
     /// The lower 16 bits of the highest number of its last report; nil before the first.
     var highest: UInt16?
+    /// Of what its last report covers, lost on its leg, in 1/256.
+    var fractionLost: UInt8 = 0
 }
 
 /// The members of one room on this worker.

@@ -64,12 +64,17 @@ extension MediaEngine {
 
     private func reportBlocks(_ index: Int32, now: Instant) -> [ReportBlock] {
         let first = Int(index) * Limits.sourcesPerTransport
+        let isPeer = rooms[Int(transports[Int(index)].room)]?.isPeer ?? true
         var blocks: [ReportBlock] = []
         for k in 0..<Int(transports[Int(index)].sourceCount) {
             let source = sources + first + k
             guard source.pointee.role == .media, source.pointee.packetsSinceReport > 0 else { continue }
             source.pointee.packetsSinceReport = 0
-            if let block = source.pointee.statistics.makeReportBlock(ssrc: sourceSSRCs[first + k], now: now) {
+            if var block = source.pointee.statistics.makeReportBlock(ssrc: sourceSSRCs[first + k], now: now) {
+                let track = tracks[source.pointee.track]
+                if track.pointee.kind == .audio {
+                    block.fractionLost = composedLoss(block.fractionLost, of: track, inPeerRoom: isPeer)
+                }
                 blocks.append(block)
                 noteJitter(block.jitter, of: tracks[source.pointee.track], from: index)
             }

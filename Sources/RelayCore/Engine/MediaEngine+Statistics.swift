@@ -72,6 +72,7 @@ extension MediaEngine {
         let spanned = subscription.pointee.sequence.lastOutput &- subscription.pointee.firstOutput &+ 1
         let neverSent = Int64(spanned) - Int64(subscription.pointee.packetsSent)
         let lost = Int64(block.cumulativeLost) - max(0, neverSent)
+        let lostBefore = subscription.pointee.remote.lost
         subscription.pointee.remote.lost = UInt64(min(max(0, lost), Int64(subscription.pointee.packetsSent)))
         let highest = UInt16(truncatingIfNeeded: block.extendedHighest)
         let before =
@@ -82,12 +83,29 @@ extension MediaEngine {
         if step < 0x8000, ahead < 0x8000 {
             subscription.pointee.remote.expected &+= UInt64(step)
             subscription.pointee.remote.highest = highest
+            let newlyLost = max(0, Int64(subscription.pointee.remote.lost) - Int64(lostBefore))
+            subscription.pointee.remote.fractionLost = step == 0 ? 0 : UInt8(clamping: newlyLost * 256 / Int64(step))
         }
         guard subscription.pointee.kind == .audio || !receivesAudio(receiver) else { return }
         let time = Self.microseconds(block.jitter, of: tracks[subscription.pointee.track].pointee.codec)
         transport.pointee.statistics.remoteJitterMicroseconds = time
         transport.pointee.statistics.largestRemoteJitterMicroseconds = max(
             transport.pointee.statistics.largestRemoteJitterMicroseconds, time)
+    }
+
+    /// What a sender of sound is told of its loss, so that its codec protects what the far leg loses as well: that of both legs
+    /// together, 1 − (1 − own)(1 − far), in 1/256 (RFC 3550 §6.4.1). In a group the far leg is the worst of those who hear
+    /// it, 20 % at most, so that one bad leg does not cost everybody. Only the fraction is changed: from the count of
+    /// lost packets congestion control takes its rate.
+    func composedLoss(_ own: UInt8, of track: UnsafeMutablePointer<Track>, inPeerRoom isPeer: Bool) -> UInt8 {
+        var far: UInt8 = 0
+        var slot = track.pointee.firstSubscription
+        while slot >= 0 {
+            far = max(far, subscriptions[slot].pointee.remote.fractionLost)
+            slot = subscriptions[slot].pointee.nextOfTrack
+        }
+        if !isPeer { far = min(far, 51) }
+        return UInt8(clamping: 256 - (256 - Int(own)) * (256 - Int(far)) / 256)
     }
 
     private func receivesAudio(_ index: Int32) -> Bool {
