@@ -20,10 +20,12 @@ LIBDATACHANNEL = "libdatachannel-py==2026.1.0"
 
 
 class Test:
-    """`network`: lo, or veth (an own address and a default route as well, for clients that refuse loopback)."""
+    """`network`: lo, or veth (an own address and a default route as well, for clients that refuse loopback). `tries`: 2 where
+    what is measured is how smooth a picture is, which another program on the machine may spoil: once more then, and it is said.
+    """
 
-    def __init__(self, module, function, network="lo", seconds=60, environment=None):
-        self.module, self.function, self.network = module, function, network
+    def __init__(self, module, function, network="lo", seconds=60, environment=None, tries=1):
+        self.module, self.function, self.network, self.tries = module, function, network, tries
         self.seconds, self.environment = seconds, environment or {}
         self.name = function.replace("_", "-")
 
@@ -35,7 +37,7 @@ TESTS = [
     Test("wrtc_call", "wrtc_call"),
     Test("wrtc_call", "wrtc_call_null_tracks"),
     Test("wrtc_call", "wrtc_call_postquantum", environment={"WRTC_FIELD_TRIALS": "WebRTC-EnableDtlsPqc/Enabled/"}),
-    Test("wrtc_call", "wrtc_call_loss", seconds=90),
+    Test("wrtc_call", "wrtc_call_loss", seconds=90, tries=2),
     Test("wrtc_call", "wrtc_call_record"),
     Test("ring_call", "ring_answered"),
     Test("ring_call", "ring_outcomes"),
@@ -56,14 +58,15 @@ TESTS = [
     Test("wrtc_call", "control_away_hangup"),
     Test("wrtc_call", "worker_segv"),
     Test("group_call", "group_wrtc", seconds=120),
-    Test("group_call", "group_page", seconds=180),
-    Test("simulcast_call", "simulcast_switch", seconds=150),
-    Test("browser_call", "chromium_chromium", seconds=150),
+    Test("group_call", "group_page", seconds=180, tries=2),
+    Test("simulcast_call", "simulcast_switch", seconds=150, tries=2),
+    Test("lab_short", "lab_loss", seconds=120, tries=2),
+    Test("browser_call", "chromium_chromium", seconds=150, tries=2),
     Test("browser_call", "chromium_keyboard", seconds=120),
-    Test("browser_call", "chromium_firefox", network="veth", seconds=200),
-    Test("browser_call", "chromium_wrtc", seconds=150),
-    Test("browser_call", "chromium_chromium_loss", network="veth", seconds=150),
-    Test("browser_call", "chromium_firefox_loss", network="veth", seconds=200),
+    Test("browser_call", "chromium_firefox", network="veth", seconds=200, tries=2),
+    Test("browser_call", "chromium_wrtc", seconds=150, tries=2),
+    Test("browser_call", "chromium_chromium_loss", network="veth", seconds=150, tries=2),
+    Test("browser_call", "chromium_firefox_loss", network="veth", seconds=200, tries=2),
 ]
 
 
@@ -201,6 +204,11 @@ def main():
         print(f"     {test.name} …", flush=True)
         started = time.monotonic()
         verdict, note = run(test, prefix, logs)
+        for _ in range(test.tries - 1):
+            if verdict is not False:
+                break
+            print(f"once more: {test.name}: {note}", flush=True)
+            verdict, note = run(test, prefix, logs)
         seconds = time.monotonic() - started
         if verdict is None:
             print(f"absent: {test.name}: {note}", flush=True)

@@ -20,6 +20,7 @@ from link import Link  # noqa: E402
 from plots import draw  # noqa: E402
 from profiles import PROFILES  # noqa: E402
 from relay import Relay  # noqa: E402
+from targets import judge  # noqa: E402
 
 SETTLE = 4  # seconds of a perfect link first, in which the clients' own estimators rise
 
@@ -92,7 +93,7 @@ def row(result, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--profiles", default=",".join(PROFILES))
-    parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--out", default=str(HERE.parent.parent / "bench/out/lab"))
     parser.add_argument("--no-direct", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -112,7 +113,11 @@ def main():
     if options.json:
         for result in results:
             print(json.dumps({key: value for key, value in result.items() if key != "series"}))
-    print(f"lab: {len(results)} calls; figures and plots in {out}")
+    targets = judge(results)
+    for target, holds, measured in targets:
+        print(f"{'holds ' if holds else 'MISSED'}  {target}: {measured}")
+    held = sum(holds for _, holds, _ in targets)
+    print(f"lab: {len(results)} calls, {held} of {len(targets)} targets hold; figures and plots in {out}")
 
 
 if __name__ == "__main__":
