@@ -414,6 +414,14 @@ void lio_set_thread_name(const char *name) {
     pthread_setname_np(pthread_self(), kept);
 }
 
+int lio_set_thread_nice(int nice) {
+    return setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), nice) == 0 ? 0 : -errno;
+}
+
+int lio_thread_nice(void) {
+    return getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid));
+}
+
 int lio_set_thread_cpu(int cpu) {
     if (cpu < 0 || cpu >= CPU_SETSIZE) return -EINVAL;
     cpu_set_t set;

@@ -1,3 +1,4 @@
+import CLinuxIO
 import MediaRelay
 import RTPCore
 import Testing
@@ -73,6 +74,15 @@ import Testing
             let own = received.filter { $0 / 1_000 == sender }
             #expect(own == (0..<1_000).map { sender * 1_000 + $0 })
         }
+    }
+
+    @Test("a nice thread yields, the one that started it does not") func nice() throws {
+        let mailbox = try Mailbox<Int32>(capacity: 1)
+        let thread = try Thread(named: "nice", nice: 5) { mailbox.post(lio_thread_nice()) }
+        thread.join()
+        var batch: [Int32] = []
+        mailbox.take(into: &batch)
+        #expect(batch == [5] && lio_thread_nice() < 5)
     }
 
     @Test("join returns after the thread has ended")

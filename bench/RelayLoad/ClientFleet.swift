@@ -49,7 +49,8 @@ final class ClientFleet: LoopTicker, @unchecked Sendable {
     var deadline: Instant { due.first?.at ?? .distantFuture }
 
     func advance(to now: Instant) {
-        while let first = due.first, first.at <= now {
+        let began = MonotonicClock.now()
+        while let first = due.first, first.at <= now, MonotonicClock.now() - began < .milliseconds(1) {
             _ = due.removeFirst()
             let client = first.client
             // An entry that a sooner one has taken the place of is not the client's any more.
@@ -74,6 +75,7 @@ final class ClientFleet: LoopTicker, @unchecked Sendable {
 /// One client of the fleet with its socket. Close it, or its descriptor stays open.
 final class FleetClient: LoopHandler, @unchecked Sendable {
     // @unchecked: confined to the loop's thread.
+    var isTimed: Bool { false }
     let client: SimulatedClient
     private let fleet: ClientFleet
     private let descriptor: Int32

@@ -4,6 +4,8 @@ import RTPCore
 
 /// What a descriptor in the loop belongs to.
 protocol LoopHandler: AnyObject {
+    /// What arrives is timed: handled before everything else that is ready, and looked for again between handshakes.
+    var isTimed: Bool { get }
     func ready(_ event: Poller.Event, now: Instant)
 }
 
@@ -110,16 +112,24 @@ final class EventLoop: TaskExecutor, @unchecked Sendable {
         let deadline = isBusy ? now : min(sleepers.first?.until ?? .distantFuture, ticker?.deadline ?? .distantFuture)
         let count = poller.wait(until: deadline, now: now)
         Interrupts.exitIfSet()
-        now = MonotonicClock.now()
-        for index in 0..<count {
-            let event = poller.event(at: index)
-            if event.token == 0 {
-                _ = wakeUp.clear()
-            } else {
-                handlers[event.token]?.ready(event, now: now)
+        let began = MonotonicClock.now()
+        for isTimed in [true, false] {
+            for index in 0..<count {
+                now = MonotonicClock.now()
+                // What is still ready is so at the next look, behind what is timed.
+                if !isTimed, now - began > Self.untimedShare { return }
+                let event = poller.event(at: index)
+                if event.token == 0 {
+                    if isTimed { _ = wakeUp.clear() }
+                } else if let handler = handlers[event.token], handler.isTimed == isTimed {
+                    handler.ready(event, now: now)
+                }
             }
         }
     }
+
+    /// For clients' packets, before HTTP is looked at again: a handshake's step takes up to a millisecond.
+    private static let untimedShare = Interval.microseconds(200)
 
     private func runJobs() {
         lock.withLock { swap(&jobs, &batch) }

@@ -27,6 +27,7 @@ struct HTTPReply: Sendable {
 
 /// One connection of HTTP/1.1, non-blocking: a request at a time, or one event stream. Confined to the loop's thread.
 final class HTTPConnection: LoopHandler, @unchecked Sendable {
+    var isTimed: Bool { true }
     // @unchecked: confined to the loop's thread.
     private let loop: EventLoop
     private let descriptor: Int32

@@ -137,6 +137,10 @@ int lio_spawn_session(const char *path, char *const *arguments, char *const *env
 char *const *lio_environment(void);
 /// Names the calling thread; 15 bytes are kept.
 void lio_set_thread_name(const char *name);
+/// The calling thread yields to others: `nice` 1 … 19, setpriority(2). Returns 0 or -errno.
+int lio_set_thread_nice(int nice);
+/// -20 … 19.
+int lio_thread_nice(void);
 /// Pins the calling thread to a CPU. Returns 0 or -errno.
 int lio_set_thread_cpu(int cpu);
 /// No core dumps and no ptrace by others: memory holds keys. Returns 0 or -errno.

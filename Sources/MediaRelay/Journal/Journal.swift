@@ -106,6 +106,7 @@ package final class Journal {
     /// within rooms.
     private static let earlierVersions: Set = ["1", "2"]
     private let database: SQLiteDatabase
+    let path: String
     private let rooms: RoomTable
     private let calls: CallTable
     private let webhooks: WebhookTable
@@ -124,7 +125,9 @@ package final class Journal {
 
     /// Opens or creates the journal at `path`; `bootID` names this boot of the machine.
     package init(path: String, bootID: String) throws(SQLiteError) {
+        self.path = path
         database = try SQLiteDatabase(path: path)
+        database.ownCheckpoints()
         try database.execute(
             """
             CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -173,6 +176,12 @@ package final class Journal {
         try select.bind(.text(name))
         return try select.step() ? select.text(0) : value
     }
+
+    /// The write-ahead log has grown so long that it should go back into the database: 4 MiB.
+    var wantsCheckpoint: Bool { database.logPageCount >= 1_024 }
+
+    /// See `JournalCheckpointer`.
+    func checkpoint() throws(SQLiteError) { try database.checkpoint() }
 
     /// Everything that a new control process needs to go on.
     package func contents() throws(SQLiteError) -> JournalContents {

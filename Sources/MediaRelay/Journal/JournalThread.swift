@@ -11,13 +11,15 @@ package enum JournalCommand: Sendable {
     case batch(EventBatchRequest)
     /// A webhook endpoint got further; goes with the next transaction.
     case progress(WebhookProgress)
+    /// The checkpointer is done.
+    case checkpointed
     case stop
 }
 
 /// The thread that owns the journal and the event feed. Everything that waits is stored in one transaction (group commit), then
 /// told: `onCommit` names the last turn on disk. When the disk fails, nothing is told or lost: it tries again each second.
 package final class JournalThread: @unchecked Sendable {
-    // @unchecked: only mailbox and newest number are shared, guarded; journal and feed are made before the thread starts and used only on it.
+    // @unchecked: only mailbox and newest number are shared, guarded; the checkpointer is set before the thread starts, journal and feed are made before the thread starts and used only on it.
     private let mailbox: Mailbox<JournalCommand>
     private let journal: Journal
     private let feed: EventFeed
@@ -26,6 +28,8 @@ package final class JournalThread: @unchecked Sendable {
     private let onFailure: @Sendable (String) -> Void
     private let timings: RelayTimings
     private var thread: Thread?
+    private var checkpointer: JournalCheckpointer?
+    private var isCheckpointing = false
     private let lock = Lock()
     private var sharedNewest: UInt64
 
@@ -50,7 +54,11 @@ package final class JournalThread: @unchecked Sendable {
         mailbox = try Mailbox(capacity: Self.capacity)
     }
 
-    package func start() throws(SystemError) {
+    package func start() throws {
+        let (mailbox, onFailure) = (mailbox, onFailure)
+        let checkpointer = try JournalCheckpointer(
+            path: journal.path, onDone: { mailbox.post(.checkpointed) }, onFailure: { onFailure("checkpoint: \($0)") })
+        self.checkpointer = checkpointer
         thread = try Thread(named: "journal") { [self] in run() }
     }
 
@@ -66,6 +74,8 @@ package final class JournalThread: @unchecked Sendable {
         mailbox.post(.stop)
         thread?.join()
         thread = nil
+        checkpointer?.stop()
+        checkpointer = nil
     }
 
     private func run() {
@@ -91,6 +101,10 @@ package final class JournalThread: @unchecked Sendable {
                 switch command {
                 case .store(let entry): unstored.append(entry)
                 case .progress(let one): progress.append(one)
+                case .checkpointed:
+                    isCheckpointing = false
+                    // What was committed meanwhile: little.
+                    attempt("checkpoint") { () throws(SQLiteError) in try journal.checkpoint() }
                 case .stop: isStopping = true
                 default: others.append(command)
                 }
@@ -122,6 +136,10 @@ package final class JournalThread: @unchecked Sendable {
             return false
         }
         progress.removeAll(keepingCapacity: true)
+        if journal.wantsCheckpoint, !isCheckpointing, let checkpointer {
+            isCheckpointing = true
+            checkpointer.request()
+        }
         let ended = MonotonicClock.now()
         timings.commit.record(ended - began)
         for decided in entries.compactMap(\.decidedAt) { timings.stored.record(ended - decided) }
@@ -155,7 +173,7 @@ package final class JournalThread: @unchecked Sendable {
         case .drained(let stream): try feed.drained(stream, now: now)
         case .page(let request): try feed.page(request, now: now)
         case .batch(let request): try feed.batch(request)
-        case .store, .progress, .stop: preconditionFailure("stored and stopped elsewhere")
+        case .store, .progress, .checkpointed, .stop: preconditionFailure("stored and stopped elsewhere")
         }
     }
 

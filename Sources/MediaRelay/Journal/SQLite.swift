@@ -11,10 +11,12 @@ package struct SQLiteError: Error, CustomStringConvertible {
 /// One connection to an SQLite database file and the few verbs that the journal needs. One thread.
 final class SQLiteDatabase {
     private var connection: OpaquePointer?
+    private let logPages = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
 
     /// Opens or creates `path` with a write-ahead log that is flushed at every commit: a commit that was told survives power
     /// loss (HTTP.md; NORMAL would lose the last ones).
     init(path: String) throws(SQLiteError) {
+        logPages.initialize(to: 0)
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE
         let result = sqlite3_open_v2(path, &connection, flags, nil)
         guard result == SQLITE_OK else {
@@ -28,11 +30,32 @@ final class SQLiteDatabase {
         try execute("PRAGMA synchronous=FULL")
         // 16 MiB of pages: with SQLite's own 2 MB a busy journal reads its pages from the file again and again.
         try execute("PRAGMA cache_size=-16384")
-        // Pages written often go back to the database once in 16 MiB of log, not in 4.
-        try execute("PRAGMA wal_autocheckpoint=4096")
     }
 
-    deinit { sqlite3_close_v2(connection) }
+    deinit {
+        sqlite3_close_v2(connection)
+        logPages.deallocate()
+    }
+
+    /// From now on nobody moves the log's pages back at a commit: the owner does, by `checkpoint`.
+    func ownCheckpoints() {
+        logPages.pointee = 0
+        sqlite3_wal_hook(
+            connection,
+            { context, _, _, pages in
+                context?.assumingMemoryBound(to: Int32.self).pointee = pages
+                return SQLITE_OK
+            }, logPages)
+    }
+
+    /// Pages in the log after the last commit of this connection, if it owns its checkpoints.
+    var logPageCount: Int32 { logPages.pointee }
+
+    /// Moves back what no reader needs in the log, waiting for nobody.
+    func checkpoint() throws(SQLiteError) {
+        let result = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
+        guard result == SQLITE_OK || result == SQLITE_BUSY else { throw error("checkpoint", result) }
+    }
 
     func execute(_ text: String) throws(SQLiteError) {
         let result = sqlite3_exec(connection, text, nil, nil, nil)

@@ -7,6 +7,9 @@ final class HandshakerThread {
     /// As many as the engine lets wait; what is over is counted and repeated by the clients.
     static let mailboxCapacity = 4_096
 
+    /// A handshake is a millisecond of arithmetic that nobody hears; a packet or a decision that waits for it is heard.
+    private static let nice: Int32 = 5
+
     private let shared: Shared
     private let thread: Thread
     /// Requests that must not get lost (begin, close) while the mailbox was full; in order.
@@ -34,7 +37,7 @@ final class HandshakerThread {
         try poller.add(shared.requests.wakeUp.descriptor, token: 0, for: .reading)
         let start = Start(identity: identity, limits: limits, poller: poller)
         let body: @Sendable () -> Void = { Self.run(start, shared) }
-        thread = try Thread(named: "handshaker", body)
+        thread = try Thread(named: "handshaker", nice: Self.nice, body)
     }
 
     /// Everything that moves to the thread when it starts.
