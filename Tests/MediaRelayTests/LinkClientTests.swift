@@ -222,6 +222,19 @@ private let statistics = WorkerNews.statistics(
         #expect(keeper.droppedCount == 2)
     }
 
+    @Test("who is in which slot and who speaks is not kept: the hello's snapshot says it")
+    func slotsAreNotKept() {
+        var keeper = NewsKeeper(limit: 3)
+        let now = Instant(nanoseconds: 1)
+        keeper.append(joined(1), now: now)
+        for number in 1...5 {
+            keeper.append(.slots(ParticipantHandle(UInt64(number)), [], at: now), now: now)
+            keeper.append(.speaker(ParticipantHandle(UInt64(number)), at: now), now: now)
+        }
+        #expect(keeper.startHello(now: now) == [joined(1)])
+        #expect(keeper.droppedCount == 0)
+    }
+
     @Test("a socket file that nobody listens on is no trouble")
     func leftOverFile() throws {
         let harness = try LinkClientHarness()

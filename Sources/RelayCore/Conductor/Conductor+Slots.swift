@@ -173,10 +173,21 @@ extension RoomRecord {
     func slot(_ section: UInt8, ofParticipantAt index: Int) -> SlotView {
         let receiver = participants[index]
         let line = receiver.transport.sections[Int(section)]
-        let sender = receiver.slots.first { $0.section == section }
-            .flatMap { self.index(of: $0.sender) }.map { participants[$0] }
+        let sender = sender(in: section, of: receiver)
         return SlotView(
             mid: line.mid, kind: line.kind, uid: sender?.uid, participantID: sender?.id,
             request: receiver.slotRequests.first { $0.mid == line.mid })
+    }
+
+    private func sender(in section: UInt8, of receiver: ParticipantRecord) -> ParticipantRecord? {
+        guard specification.kind == .peer else {
+            return receiver.slots.first { $0.section == section }
+                .flatMap { index(of: $0.sender) }.map { participants[$0] }
+        }
+        // Workers tell no slots of a peer room: the other one is in the first of each kind.
+        let kind = receiver.transport.sections[Int(section)].kind
+        let first = receiver.transport.sections.firstIndex { $0.kind == kind && $0.clientReceives }
+        guard first == Int(section), receiver.lifecycle.state == .joined else { return nil }
+        return participants.first { $0.uid != receiver.uid && $0.lifecycle.state == .joined }
     }
 }

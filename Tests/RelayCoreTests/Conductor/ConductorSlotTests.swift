@@ -187,6 +187,16 @@ import Testing
         #expect(wishes(harness) == [.slots(dora.handle, [SlotWish(section: 1, wantedHeight: 240)])])
     }
 
+    @Test("in a peer room, where a height was asked for, the other one is in the slots while both are joined")
+    func peerSlots() {
+        let harness = ConductorHarness()
+        let (room, alice, ben) = harness.talking()
+        #expect(view(harness, alice, in: room) == [], "nothing was asked for")
+        _ = wish(harness, alice, in: room, [SlotRequest(mid: "1", height: 240)])
+        #expect(view(harness, alice, in: room).map(\.participantID) == [ben.id, ben.id])
+        #expect(view(harness, alice, in: room).last?.request?.height == 240)
+    }
+
     @Test("nobody wishes for another's slots but the server")
     func rights() {
         let harness = ConductorHarness()
