@@ -179,6 +179,19 @@ import Testing
         #expect(try call.audit.pictures.last?.stream == 2)
     }
 
+    @Test("a stream that is paused is no gap of its sender's picture")
+    func gaps() throws {
+        let call = try Call()
+        call.scene.run(for: .seconds(3))
+        call.sender.client.pause(stream: 0, true)
+        call.scene.run(for: .seconds(5))
+        let told = call.scene.news.compactMap { news -> UInt32? in
+            guard case .statistics(call.sender.handle, let statistics, _) = news else { return nil }
+            return statistics.largestVideoGapMs
+        }
+        #expect(try #require(told.last) < 500, "\(told)")
+    }
+
     @Test("a stream id that was not negotiated brings no source")
     func unknownID() throws {
         let call = try Call()

@@ -33,6 +33,9 @@ struct LayerState {
     var height = 0
     /// Pictures of all streams of the track: counted in its first one's state.
     var pictureCount: UInt64 = 0
+    /// When the last of them came, and the longest time between two since the gate opened; as `Track.lastArrival`.
+    var lastPictureAt = Instant.distantFuture
+    var longestGap = Interval.zero
     /// What that count was at this stream's newest picture.
     var countAtNewest: UInt64 = 0
     var lastPacketAt = Instant(nanoseconds: -1_000_000_000_000)

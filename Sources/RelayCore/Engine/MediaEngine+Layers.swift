@@ -44,11 +44,10 @@ extension MediaEngine {
         guard let first = lead.pointee.layer else { return }
         first.pointee.pictureCount &+= 1
         layer.pointee.countAtNewest = first.pointee.pictureCount
-        guard lead != track else { return }
         // The gaps of a track are those in which none of its streams comes.
-        let gap = now - lead.pointee.lastArrival
-        if gap > lead.pointee.longestGap { lead.pointee.longestGap = gap }
-        lead.pointee.lastArrival = now
+        let gap = now - first.pointee.lastPictureAt
+        if gap > first.pointee.longestGap { first.pointee.longestGap = gap }
+        first.pointee.lastPictureAt = now
     }
 
     private func readLayers(
@@ -173,7 +172,6 @@ extension MediaEngine {
                 subscription, header: header, packet: packet, payload: payload, payloadByteCount: payloadByteCount,
                 index: index, now: now)
         }
-        layer.pointee.fields.store(payload: payload, packet: packet)
     }
 
     /// Whether the picture passes the slot's temporal limit, which moves at pictures' starts only: whole pictures pass or not.

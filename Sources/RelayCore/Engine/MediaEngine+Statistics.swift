@@ -15,7 +15,10 @@ extension MediaEngine {
         var at = transports[Int(index)].firstTrack
         while at >= 0 {
             let track = tracks[at]
-            let gap = max(track.pointee.longestGap, now - track.pointee.lastArrival)
+            var gap = max(track.pointee.longestGap, now - track.pointee.lastArrival)
+            if track.pointee.nextLayer >= 0, let layer = track.pointee.layer {
+                gap = max(layer.pointee.longestGap, now - layer.pointee.lastPictureAt)
+            }
             let milliseconds = UInt32(clamping: gap.milliseconds)
             switch track.pointee.kind {
             case .audio: result.largestAudioGapMs = max(result.largestAudioGapMs, milliseconds)
@@ -38,6 +41,8 @@ extension MediaEngine {
         while at >= 0 {
             tracks[at].pointee.lastArrival = .distantFuture
             tracks[at].pointee.longestGap = .zero
+            tracks[at].pointee.layer?.pointee.lastPictureAt = .distantFuture
+            tracks[at].pointee.layer?.pointee.longestGap = .zero
             at = tracks[at].pointee.nextOfTransport
         }
     }
