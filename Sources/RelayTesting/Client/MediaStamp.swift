@@ -1,14 +1,12 @@
 import RTPCore
 
 /// What the last 16 bytes of a test payload say: who made it, as which one, and a checksum over the bytes before, so that a
-/// receiver sees at once whether a packet is what was sent. The first bytes are not covered: there a relay counts pictures.
+/// receiver sees at once whether a packet is what was sent.
 public struct MediaStamp: Hashable, Sendable {
     public static let byteCount = 16
-    /// The longest VP8 descriptor.
-    private static let uncovered = 6
     /// The sending client's tag.
     public var sender: UInt32
-    /// Counts the packets of one kind of one sender from 0.
+    /// Counts the packets of one kind of one sender from 0, to 2^56.
     public var number: UInt64
 
     public init(sender: UInt32, number: UInt64) {
@@ -17,9 +15,11 @@ public struct MediaStamp: Hashable, Sendable {
     }
 
     /// `content` with the stamp behind it.
-    public func stamped(_ content: [UInt8]) -> [UInt8] {
-        let body = content + be32(sender) + be64(number)
-        return body + be32(Self.checksum(body))
+    /// - Parameter uncovered: the checksum leaves out so many of the first bytes, at most all of `content`: where a relay
+    ///   counts pictures afresh.
+    public func stamped(_ content: [UInt8], uncovered: Int = 0) -> [UInt8] {
+        let body = content + be32(sender) + be64(UInt64(min(uncovered, content.count)) << 56 | number)
+        return body + be32(Self.checksum(body, uncovered: min(uncovered, content.count)))
     }
 
     /// The stamp of a payload; nil when the checksum is wrong, so also for payloads without one.
@@ -28,11 +28,14 @@ public struct MediaStamp: Hashable, Sendable {
         let body = Array(payload.dropLast(4))
         var cursor = ByteCursor(Array(payload.suffix(Self.byteCount)))
         sender = cursor.take32()
-        number = UInt64(cursor.take32()) << 32 | UInt64(cursor.take32())
-        guard cursor.take32() == Self.checksum(body) else { return nil }
+        let word = UInt64(cursor.take32()) << 32 | UInt64(cursor.take32())
+        number = word & (1 << 56 - 1)
+        let uncovered = Int(word >> 56)
+        guard uncovered <= payload.count - Self.byteCount, cursor.take32() == Self.checksum(body, uncovered: uncovered)
+        else { return nil }
     }
 
-    private static func checksum(_ body: [UInt8]) -> UInt32 {
+    private static func checksum(_ body: [UInt8], uncovered: Int) -> UInt32 {
         let covered = Array(body.dropFirst(uncovered))
         return CRC32.checksum(covered.span)
     }
@@ -44,6 +47,9 @@ public struct MediaMaker: Sendable {
     var pictureNumber: UInt16
 
     public enum MediaCodecName: Sendable { case opus, vp8, h264 }
+
+    /// Bytes at the front in which a relay may count pictures afresh: the longest VP8 descriptor.
+    var uncovered: Int { codec == .vp8 ? 6 : 0 }
 
     public init(_ codec: MediaCodecName, pictureNumber: UInt16 = 0) {
         self.codec = codec

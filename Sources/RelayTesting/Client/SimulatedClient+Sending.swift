@@ -102,7 +102,10 @@ extension SimulatedClient {
 
     func sendMedia(_ stream: SentStream, _ content: [UInt8], marker: Bool, stamps: Bool) {
         var payload = content
-        if stamps { payload = MediaStamp(sender: tag, number: stream.stampNumber).stamped(content) }
+        if stamps {
+            payload = MediaStamp(sender: tag, number: stream.stampNumber)
+                .stamped(content, uncovered: stream.maker.uncovered)
+        }
         stream.stampNumber += 1
         let plain = SentStream.Plain(
             extended: stream.next, timestamp: stream.timestamp(at: now), marker: marker, payload: payload)

@@ -86,6 +86,11 @@ import Testing
             #expect(MediaStamp(readFrom: damaged) == nil)
         }
         #expect(MediaStamp(readFrom: []) == nil)
+        var counted = MediaStamp(sender: 9, number: 7).stamped([1, 2, 3], uncovered: 2)
+        counted[1] = 9
+        #expect(MediaStamp(readFrom: counted) == MediaStamp(sender: 9, number: 7), "that byte is not covered")
+        counted[2] = 9
+        #expect(MediaStamp(readFrom: counted) == nil)
     }
 
     @Test("RTCP that it writes it reads back")
