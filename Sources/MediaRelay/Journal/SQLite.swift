@@ -28,8 +28,8 @@ final class SQLiteDatabase {
         sqlite3_busy_timeout(connection, 2_000)
         try execute("PRAGMA journal_mode=WAL")
         try execute("PRAGMA synchronous=FULL")
-        // 16 MiB of pages: with SQLite's own 2 MB a busy journal reads its pages from the file again and again.
-        try execute("PRAGMA cache_size=-16384")
+        // 4 MiB of pages: with SQLite's own 2 MB a busy journal reads its pages from the file again and again.
+        try execute("PRAGMA cache_size=-4096")
     }
 
     deinit {
