@@ -293,6 +293,8 @@ package final class Journal {
 
     /// The oldest event that is kept; 0 when there is none.
     package func oldestSeq() throws(SQLiteError) -> UInt64 {
+        // An open read would keep the write-ahead log from going back into the database, for ever.
+        defer { selectOldest.reset() }
         try selectOldest.bind()
         return try selectOldest.step() ? UInt64(selectOldest.integer(0)) : 0
     }

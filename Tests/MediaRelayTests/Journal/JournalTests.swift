@@ -124,6 +124,19 @@ func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.creat
         #expect(try journal.contents().lastSeq == 10)
     }
 
+    @Test("nothing that was read keeps the write-ahead log from going back into the database") func readsEnd() throws {
+        let journal = try Journal(path: file.path, bootID: "b")
+        try journal.store([entry(1, [journalEvent(1, room: "r"), journalEvent(2), journalEvent(3)])])
+        _ = try journal.oldestSeq()
+        try journal.checkpoint()
+        _ = try journal.events(after: 0, room: "r", limit: 1)
+        _ = try journal.events(after: 0, room: nil, limit: 1)
+        try journal.checkpoint()
+        _ = try journal.contents()
+        try journal.truncate(to: JournalRetention(), lastSeq: 3, nowMs: 1_000)
+        try journal.checkpoint()
+    }
+
     @Test("a journal of another schema is refused") func schema() throws {
         _ = try Journal(path: file.path, bootID: "b")
         let database = try SQLiteDatabase(path: file.path)
