@@ -261,11 +261,14 @@ package final class Journal {
         }
     }
 
-    /// Only the last of what several decisions made of a room.
+    /// Only the last of what several decisions made of a room, and the end of each: after a disk that refused for long, a room's
+    /// end and its forgetting may be stored together.
     private func writeRooms(of entries: [JournalEntry]) throws(SQLiteError) {
         var written: Set<String> = []
         for entry in entries.reversed() {
-            for room in entry.rooms.reversed() where written.insert(room.id).inserted {
+            for room in entry.rooms.reversed() {
+                if let record = room.record { try rooms.noteEnd(of: record) }
+                guard written.insert(room.id).inserted else { continue }
                 if let record = room.record { try rooms.put(record) } else { try rooms.forget(room.id) }
             }
         }

@@ -126,10 +126,12 @@ final class RoomTable {
             try deleteSession.run(.integer(Int64(bitPattern: session.handle)))
         }
         rows[id] = Row(ordinal: ordinal, sessions: sessions)
-        // Its id is never used again, also after its record is forgotten.
-        if let outcome = room.outcome {
-            try putEnded.run(.text(id), .text(outcome.rawValue), .integer(room.endedAtMs ?? WallClock.nowMs))
-        }
+    }
+
+    /// Its id is never used again, also after its record is forgotten.
+    func noteEnd(of room: RoomRecord) throws(SQLiteError) {
+        guard let outcome = room.outcome else { return }
+        try putEnded.run(.text(room.id.text), .text(outcome.rawValue), .integer(room.endedAtMs ?? WallClock.nowMs))
     }
 
     func forget(_ id: String) throws(SQLiteError) {

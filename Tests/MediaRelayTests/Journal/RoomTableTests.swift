@@ -132,6 +132,13 @@ func roomRecord(_ id: String, isEnded: Bool = false) throws -> RoomRecord {
         #expect(try count("sessions") == 0)
     }
 
+    @Test("a room that ended and was forgotten in one transaction is known as ended") func endedAndForgotten() throws {
+        let journal = try Journal(path: file.path, bootID: "b")
+        try store([stored(try roomRecord("r", isEnded: true))], [JournalRoom(id: "r", record: nil)], in: journal)
+        #expect(try EndedRooms(path: file.path).outcome(of: roomID("r")) == .ended)
+        #expect(try found().isEmpty)
+    }
+
     @Test("after a transaction that failed, sessions are on disk with the next one") func rolledBack() throws {
         let rooms = Rooms(hasWorker: true)
         rooms.create("r")
