@@ -191,7 +191,7 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
 
     /// Makes or finds the room behind a demo name, then answers with a token for it.
     func demo(_ id: HTTPRequestID, uid: String, name: String, kind: RoomKind, attempt: Int) {
-        let stem = "\(kind == .peer ? "demo" : "group")-\(name)"
+        let stem = Self.demoStem(name, kind)
         let generation = demoLock.withLock { demoGenerations[stem, default: 1] }
         guard let room = RoomID("\(stem)-\(generation)") else {
             preconditionFailure("a demo name of at most 64 characters makes an id")
@@ -208,12 +208,17 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
         }
     }
 
+    /// Of the ids of the demo page's rooms.
+    private static func demoStem(_ name: String, _ kind: RoomKind) -> String {
+        "\(kind == .peer ? "demo" : "group")-\(name)"
+    }
+
     private func deliverDemo(
         _ reply: ControlReply, _ id: HTTPRequestID, uid: String, name: String, kind: RoomKind, attempt: Int
     ) {
         switch reply {
         case .problem(let problem) where problem.status == 410 && attempt < 10_000:
-            let stem = "\(kind == .peer ? "demo" : "group")-\(name)"
+            let stem = Self.demoStem(name, kind)
             demoLock.withLock { demoGenerations[stem, default: 1] += 1 }
             demo(id, uid: uid, name: name, kind: kind, attempt: attempt + 1)
         case .created(let room, _):

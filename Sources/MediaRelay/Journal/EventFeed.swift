@@ -138,12 +138,9 @@ package final class EventFeed {
     }
 
     package func unsubscribe(_ id: UInt64) {
-        guard let room = streams.removeValue(forKey: id)?.room else {
-            followers[nil]?.remove(id)
-            return
-        }
-        followers[room]?.remove(id)
-        if followers[room]?.isEmpty ?? false { followers[room] = nil }
+        guard let stream = streams.removeValue(forKey: id) else { return }
+        followers[stream.room]?.remove(id)
+        if followers[stream.room]?.isEmpty ?? false { followers[stream.room] = nil }
     }
 
     package func drained(_ id: UInt64, now: Instant) throws(SQLiteError) {
