@@ -45,7 +45,8 @@ let package = Package(
         .target(
             name: "MediaRelay",
             dependencies: [
-                "RelayCore", "RTPCore", "RelayHTTP", "RelaySigning", "CLinuxIO", "COpenSSL", "CSQLite", "CCurl",
+                "RelayCore", "RTPCore", "RelayHTTP", "RelaySigning", "CLinuxIO", "COpenSSL", "COpus", "CSQLite",
+                "CCurl",
             ],
             resources: [.embedInCode("Page")],
             swiftSettings: common),
@@ -90,7 +91,7 @@ let package = Package(
             name: "MediaRelayTests",
             dependencies: [
                 "MediaRelay", "RelayCore", "RTPCore", "RelayHTTP", "RelayTesting", "RelayClient", "CLinuxIO",
-                "COpenSSL", "CSQLite",
+                "COpenSSL", "COpus", "CSQLite",
             ],
             swiftSettings: common),
         .testTarget(

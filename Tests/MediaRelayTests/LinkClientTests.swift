@@ -235,6 +235,17 @@ private let statistics = WorkerNews.statistics(
         #expect(keeper.droppedCount == 0)
     }
 
+    @Test("a prompt that was over shortly before control died is told once more: the snapshot does not show it")
+    func playedIsKept() {
+        var keeper = NewsKeeper(limit: 3)
+        let now = Instant(nanoseconds: 1)
+        keeper.adopt()
+        let played = WorkerNews.played(ParticipantHandle(1), PromptHandle(2), .finished, at: now)
+        keeper.append(played, now: now)
+        keeper.append(joined(1), now: now)
+        #expect(keeper.startHello(now: now + .seconds(1)) == [played])
+    }
+
     @Test("a socket file that nobody listens on is no trouble")
     func leftOverFile() throws {
         let harness = try LinkClientHarness()

@@ -55,7 +55,7 @@ private struct LinkValues {
     }
 
     mutating func command() -> WorkerCommand {
-        switch count(7) {
+        switch count(10) {
         case 0: .create(configuration())
         case 1: .join(handle())
         case 2: .remove(handle())
@@ -63,10 +63,18 @@ private struct LinkValues {
         case 4: .gates(handle(), gates())
         case 5: .adopted
         case 6: .slots(handle(), (0..<count(4)).map { _ in wish() })
+        case 7: .sound(SoundID(handle().value), packets: (0..<count(4)).map { _ in bytes(count(20)) }, isLast: bool())
+        case 8: .play(handle(), order())
+        case 9: .stopPlaying(handle(), PromptHandle(handle().value))
         default: .shutDown
         }
     }
 
+    mutating func order() -> PromptOrder {
+        PromptOrder(
+            prompt: PromptHandle(handle().value), sound: SoundID(handle().value), times: integer(),
+            pause: .milliseconds(Int64(count(600_000))))
+    }
     mutating func wish() -> SlotWish {
         SlotWish(section: UInt8(count(63)), pinned: bool() ? handle() : nil, wantedHeight: integer())
     }
@@ -114,7 +122,7 @@ private struct LinkValues {
     }
 
     mutating func news() -> WorkerNews {
-        switch count(10) {
+        switch count(11) {
         case 0: .prepared(handle(), at: instant())
         case 1: .joined(handle(), at: instant())
         case 2:
@@ -126,6 +134,8 @@ private struct LinkValues {
         case 7: .removed(handle(), statistics(), at: instant())
         case 8: .slots(handle(), occupants(), at: instant())
         case 9: .speaker(handle(), at: instant())
+        case 10:
+            .played(handle(), PromptHandle(handle().value), bool() ? .finished : .failed, at: instant())
         default: .statistics(handle(), statistics(), at: instant())
         }
     }
@@ -141,7 +151,8 @@ private struct LinkValues {
                 TransportSnapshot(
                     participant: handle(), room: RoomHandle(handle().value),
                     phase: TransportPhase(rawValue: UInt8(count(2))) ?? .joined, isInterrupted: bool(),
-                    since: instant(), gates: gates(), slots: occupants(), isSpeaker: bool())
+                    since: instant(), gates: gates(), slots: occupants(), isSpeaker: bool(),
+                    prompt: bool() ? PromptHandle(handle().value) : nil)
             }, news: (0..<count(5)).map { _ in news() })
     }
 
@@ -193,7 +204,7 @@ private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
             let bytes = values.message().encoded()
             if bytes[5] != 2, bytes[5] != 4 { seen.insert(UInt16(bytes[5]) << 8 | UInt16(bytes[6])) }
         }
-        #expect(seen.count == 8 + 11)
+        #expect(seen.count == 11 + 12)
     }
 
     @Test("no prefix of a message is a message", arguments: [11, 12, 13] as [UInt64])

@@ -237,6 +237,7 @@ extension WorkerNews {
         case .statistics(_, let statistics, let at): .statistics(handle, statistics, at: at)
         case .slots(_, let occupants, let at): .slots(handle, occupants, at: at)
         case .speaker(_, let at): .speaker(handle, at: at)
+        case .played(_, let prompt, let end, let at): .played(handle, prompt, end, at: at)
         case .removed(_, let statistics, let at): .removed(handle, statistics, at: at)
         }
     }

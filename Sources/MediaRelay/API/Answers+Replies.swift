@@ -28,6 +28,10 @@ extension Answers {
                     .init("ETag", "\"\(etag)\""),
                 ], body: answer)
         case .participant(let participant): return json(200, ViewJSON.participant(participant))
+        case .prompt(let prompt):
+            return json(
+                201, ViewJSON.prompt(prompt),
+                headers: [.init("Location", "/v1/rooms/\(prompt.roomID.text)/prompts/\(prompt.id.text)")])
         case .done: return json(200, .object([]))
         case .restarted(let fragment, let etag):
             return HTTPResponse(

@@ -26,6 +26,11 @@ enum RoomBody {
             case "timeouts": specification.timeouts = try timeouts(field.value)
             case "ring": specification.ring = try RingBody.specification(field.value)
             case "ifBusy": specification.ifBusy = try word(value, "ifBusy", default: BusyPolicy.ring)
+            case "warningTone":
+                guard case .string(let tone) = field.value, isIdentifier(tone) else {
+                    throw invalid("warningTone", "must be the name of a tone")
+                }
+                specification.warningTone = tone
             case "metadata":
                 let text = JSONText.of(field.value)
                 guard text.count <= ConductorConfiguration.metadataByteLimit else {

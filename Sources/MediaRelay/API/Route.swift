@@ -15,6 +15,8 @@ enum Route: Equatable {
     case participant(RoomID, ParticipantID)
     case ringing(RoomID), answer(RoomID), end(RoomID), pushed(RoomID)
     case media(RoomID)
+    case prompts(RoomID)
+    case prompt(RoomID, PromptID)
     case userSessions(String)
     case roomEvents(RoomID)
     case events
@@ -77,12 +79,16 @@ enum Route: Equatable {
         case 1 where rest[0] == "end": self = .end(room)
         case 1 where rest[0] == "media": self = .media(room)
         case 1 where rest[0] == "pushed": self = .pushed(room)
+        case 1 where rest[0] == "prompts": self = .prompts(room)
         case 2 where rest[0] == "sessions":
             guard let id = ParticipantID(rest[1]) else { return nil }
             self = .session(room, id)
         case 2 where rest[0] == "participants":
             guard let id = ParticipantID(rest[1]) else { return nil }
             self = .participant(room, id)
+        case 2 where rest[0] == "prompts":
+            guard let id = PromptID(rest[1]) else { return nil }
+            self = .prompt(room, id)
         case 3 where rest[0] == "sessions" && rest[2] == "join":
             guard let id = ParticipantID(rest[1]) else { return nil }
             self = .join(room, id)
@@ -97,20 +103,21 @@ enum Route: Equatable {
     var methods: [String] {
         switch self {
         case .health, .ready, .metrics, .node, .openAPI, .page, .roomEvents, .events, .calls, .call: ["GET", "HEAD"]
-        case .demoSession, .sessions, .join, .ringing, .answer, .end, .media, .pushed: ["POST"]
+        case .demoSession, .sessions, .join, .ringing, .answer, .end, .media, .pushed, .prompts: ["POST"]
         case .rooms: ["GET", "HEAD", "POST"]
         case .room: ["GET", "HEAD", "DELETE"]
         case .session: ["PATCH", "DELETE"]
         case .participant: ["PATCH", "DELETE"]
         case .slots: ["PUT"]
-        case .userSessions: ["DELETE"]
+        case .userSessions, .prompt: ["DELETE"]
         }
     }
 
     var access: Access {
         switch self {
         case .health, .ready, .openAPI, .page, .demoSession: .open
-        case .metrics, .node, .rooms, .participant, .events, .pushed, .userSessions, .calls: .server
+        case .metrics, .node, .rooms, .participant, .events, .pushed, .userSessions, .calls, .prompts, .prompt:
+            .server
         case .sessions, .session, .join, .ringing, .answer: .participant
         case .room, .roomEvents, .end, .media, .slots, .call: .either
         }

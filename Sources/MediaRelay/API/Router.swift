@@ -215,6 +215,8 @@ package final class Router: @unchecked Sendable {
         case .media(let room):
             let body = try MediaBody.video(request.body)
             ask(.video(room, body.word, uid: body.uid), request, principal)
+        case .prompts(let room): ask(.playPrompt(room, try PromptBody.specification(request.body)), request, principal)
+        case .prompt(let room, let prompt): ask(.stopPrompt(room, prompt), request, principal)
         case .participant(let room, let participant): ask(.kick(room, participant), request, principal)
         case .ringing(let room): ask(.ringing(room), request, principal)
         case .answer(let room): ask(.answer(room), request, principal)

@@ -28,6 +28,7 @@ package enum ViewJSON {
             .init("allowParallel", .bool(room.specification.allowParallel)),
             .init("createdAt", time(room.createdAtMs)),
         ]
+        if let tone = room.specification.warningTone { fields.append(.init("warningTone", .string(tone))) }
         if let ring = room.ring { fields.append(.init("ring", self.ring(ring))) }
         if let wish = room.callMedia.request, room.status != .ended {
             fields.append(
@@ -45,6 +46,7 @@ package enum ViewJSON {
         }
         if withParticipants {
             fields.append(.init("participants", .array(room.participants.map(participant))))
+            if !room.prompts.isEmpty { fields.append(.init("prompts", .array(room.prompts.map(prompt)))) }
             if let speaker = room.speaker { fields.append(.init("speaker", .string(speaker.text))) }
             fields.append(.init("seq", .integer(Int64(room.seq))))
         }
@@ -73,6 +75,14 @@ package enum ViewJSON {
         if let outcome = callee.outcome { fields.append(.init("outcome", .string(outcome.rawValue))) }
         if let device = callee.device { fields.append(.init("device", .string(device))) }
         return .object(fields)
+    }
+
+    static func prompt(_ prompt: PromptView) -> JSONValue {
+        .object(
+            PromptView.fields(of: prompt.specification, prompt.id) + [
+                .init("startedAt", time(prompt.startedAtMs)),
+                .init("listeners", .array(prompt.listeners.map { .string($0.text) })),
+            ])
     }
 
     static func participant(_ participant: ParticipantView) -> JSONValue {

@@ -32,6 +32,8 @@ package struct ServeOptions: Sendable {
     package var webhookDialects: [String] = []
     package var webhookAuthorities: String?
     package var webhookInsecureHTTP = false
+    /// Where sounds for prompts lie; nil: tones only.
+    package var prompts: String?
     package var retention = JournalRetention()
 
     package struct Refusal: Error, CustomStringConvertible, Equatable {
@@ -61,6 +63,7 @@ package struct ServeOptions: Sendable {
           --webhook-dialect NAME=legacy  in the words of the earlier ringing dialect
           --webhook-ca FILE       authorities for webhooks, PEM (default: the system's)
           --webhook-insecure-http allow plain HTTP to webhooks that are not on loopback
+          --prompts DIR           sounds for prompts, NAME.opus (Ogg Opus); read at the start
           --retain-hours N        age of the oldest event in the log (default 168)
           --retain-events N       events in the log (default 1000000)
           --retain-mebibytes N    size of the events in the log (default 2048)
@@ -75,7 +78,7 @@ package struct ServeOptions: Sendable {
         "--tls-key",
         "--insecure-http", "--log", "--log-level", "--max-token-lifetime", "--requests-per-second", "--gather",
         "--webhook", "--webhook-secret", "--webhook-dialect", "--webhook-ca", "--webhook-insecure-http",
-        "--retain-hours", "--retain-events", "--retain-mebibytes",
+        "--prompts", "--retain-hours", "--retain-events", "--retain-mebibytes",
     ]
     private static let switches: Set<String> = ["--demo", "--insecure-http", "--webhook-insecure-http"]
 
@@ -137,6 +140,7 @@ package struct ServeOptions: Sendable {
         case "--webhook-dialect": webhookDialects = values
         case "--webhook-ca": webhookAuthorities = try single()
         case "--webhook-insecure-http": webhookInsecureHTTP = try single() == "true"
+        case "--prompts": prompts = try single()
         case "--retain-hours": retention.ageMs = try Self.number(name, try single(), 1...8_760) * 3_600_000
         case "--retain-events": retention.events = Int(try Self.number(name, try single(), 1_000...1_000_000_000))
         case "--retain-mebibytes":

@@ -7,7 +7,7 @@ import RelayCore
 ///
 /// While adopted it remembers the ends of the last seconds: control may die with them unread, and an end is
 /// the one fact that the snapshot of the next hello does not show. Control ignores an end that it knows
-/// already. The last counters of removed transports are ends in this.
+/// already. The last counters of removed transports are ends in this, and so are prompts that are over.
 package struct NewsKeeper {
     package static let endMemory = Interval.seconds(10)
 
@@ -28,7 +28,7 @@ package struct NewsKeeper {
     package mutating func append(_ news: WorkerNews, now: Instant) {
         if isAdopted {
             switch news {
-            case .ended, .removed: break
+            case .ended, .removed, .played: break
             default: return
             }
             forgetOldEnds(now: now)

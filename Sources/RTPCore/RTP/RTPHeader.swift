@@ -63,6 +63,23 @@
         headerByteCount = end
     }
 
+    /// The header of a packet of one's own making: without extension, padding and CSRCs.
+    public init(
+        marker: Bool, payloadType: UInt8 = 0, sequenceNumber: UInt16 = 0, timestamp: UInt32, ssrc: UInt32 = 0
+    ) {
+        self.marker = marker
+        self.payloadType = payloadType
+        self.sequenceNumber = sequenceNumber
+        self.timestamp = timestamp
+        self.ssrc = ssrc
+        csrcCount = 0
+        hasPadding = false
+        extensionProfile = 0
+        extensionOffset = 0
+        extensionByteCount = 0
+        headerByteCount = Self.fixedByteCount
+    }
+
     /// Whether the X bit is set, even for an empty block.
     @inlinable public var hasExtension: Bool { extensionOffset != 0 }
 

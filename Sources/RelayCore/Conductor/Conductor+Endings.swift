@@ -65,6 +65,7 @@ extension Conductor {
         let data = detail.map { [JSONValue.Field("detail", .string($0))] } ?? []
         noteMediaLeave(of: participant, in: room)
         emit(.participantLeft, in: room, of: participant, reason: told.rawValue, data: data, at: time)
+        settlePrompts(in: room)
         perform(action, on: room, at: time)
     }
 
@@ -90,6 +91,7 @@ extension Conductor {
         let handle = participant.handle
         tally.remove(participant)
         forgetSlots(of: handle, in: room)
+        forgetListener(handle, in: room)
         timers.cancel(.participant(handle))
         roomsByParticipant[handle] = nil
         sessions[participant.uid]?.removeAll { $0 == handle }
@@ -129,6 +131,8 @@ extension Conductor {
             depart(participant.handle, from: room, reason: own, detail: detail, at: time, removing: true)
         }
         releaseWorker(of: room)
+        // Nothing but who leaves is told between the end of the call and that of the room.
+        room.record.prompts = []
         tally.end(room.record)
         room.record.reason = reason
         room.record.endedAtMs = milliseconds(of: time)

@@ -15,6 +15,13 @@ extension Conductor {
         return id
     }
 
+    func drawPromptID() -> PromptID {
+        guard let id = PromptID("s_" + drawText()) else {
+            preconditionFailure("a drawn prompt id has no legal form")
+        }
+        return id
+    }
+
     func drawRoomHandle() -> RoomHandle {
         while true {
             let handle = RoomHandle(random.next())

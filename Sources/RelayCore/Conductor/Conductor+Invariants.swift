@@ -118,6 +118,10 @@ extension Conductor {
             }
             require(record.speaker.map { record.index(of: $0) != nil } ?? true, "a speaker of \(record.id) has left")
             checkCountdowns(of: room, require)
+            for listener in record.prompts.flatMap(\.listeners) {
+                require(record.index(of: listener) != nil, "somebody hears a prompt in \(record.id) who has left")
+            }
+            require(record.status != .ended || record.prompts.isEmpty, "a prompt outlived room \(record.id)")
             if let ring = record.ring { check(ring, of: room, require) }
             for participant in record.participants { check(participant, in: room, require) }
         }
@@ -149,6 +153,8 @@ extension Conductor {
         require(participant.lifecycle.state != .left, "\(participant.id) left and is still in")
         let isJoined = participant.lifecycle.state == .joined
         require((participant.joinedAtMs != nil) == isJoined, "\(participant.id) is joined without a time")
+        let heard = room.record.prompts.count { $0.listeners.contains(handle) }
+        require(heard <= 1, "\(participant.id) hears \(heard) prompts at once")
         for slot in participant.slots {
             require(room.record.index(of: slot.sender) != nil, "\(participant.id) has somebody in a slot who has left")
         }

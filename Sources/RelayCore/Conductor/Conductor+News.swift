@@ -43,6 +43,7 @@ extension Conductor {
             if statistics.packetsReceived > before { heard(in: room, at: time) } else { unheard(in: room, at: time) }
         case .slots(_, let occupants, _): noteSlots(occupants, ofParticipantAt: index, in: room, at: time)
         case .speaker: noteSpeaker(handle, in: room, at: time)
+        case .played(_, let prompt, let end, _): notePlayed(prompt, end, by: handle, in: room)
         case .removed: preconditionFailure("last figures are taken before")
         }
     }
@@ -55,7 +56,7 @@ extension WorkerNews {
         case .prepared(let handle, _), .joined(let handle, _), .ended(let handle, _, _, _),
             .interrupted(let handle, _), .recovered(let handle, _), .pathChanged(let handle, _),
             .media(let handle, _, _), .statistics(let handle, _, _), .slots(let handle, _, _),
-            .speaker(let handle, _), .removed(let handle, _, _):
+            .speaker(let handle, _), .played(let handle, _, _, _), .removed(let handle, _, _):
             handle
         }
     }
@@ -65,7 +66,7 @@ extension WorkerNews {
         switch self {
         case .prepared(_, let at), .joined(_, let at), .ended(_, _, let at, _), .interrupted(_, let at),
             .recovered(_, let at), .pathChanged(_, let at), .media(_, _, let at), .statistics(_, _, let at),
-            .slots(_, _, let at), .speaker(_, let at), .removed(_, _, let at):
+            .slots(_, _, let at), .speaker(_, let at), .played(_, _, _, let at), .removed(_, _, let at):
             at
         }
     }

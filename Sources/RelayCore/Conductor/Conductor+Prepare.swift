@@ -170,6 +170,7 @@ extension Conductor {
             emit(
                 .participantReplaced, in: room, of: predecessor, reason: nil,
                 data: [JSONValue.Field("by", .string(participant.id.text))], at: now)
+            settlePrompts(in: room)
         } else {
             room.record.participants.append(participant)
             perform(room.record.lifecycle.receive(.came), on: room, at: now)

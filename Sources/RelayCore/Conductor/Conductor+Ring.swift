@@ -206,6 +206,7 @@ extension Conductor {
         for other in room.record.participants where other.uid == uid && other.device != device {
             depart(other.handle, from: room, reason: .answeredElsewhere, detail: nil, at: now, removing: true)
         }
+        endPrompts(in: room, for: .answered) { $0.endsWithAnswer }
         perform(room.record.lifecycle.receive(.claimed), on: room, at: now)
         noteJoined(in: room)
         for device in room.record.ring?.devicesJoiningOnAnswer ?? [] {
@@ -234,7 +235,8 @@ extension ControlRequest {
         case .room(let room), .deleteRoom(let room, _), .prepare(let room, _, _, _, _), .join(let room, _, _, _),
             .leave(let room, _), .kick(let room, _), .trickle(let room, _, _, _), .ringing(let room),
             .answer(let room), .end(let room, _, _, _), .pushed(let room, _, _), .changeMedia(let room, _, _),
-            .changeMediaByServer(let room, _, _), .requestSlots(let room, _, _), .video(let room, _, _):
+            .changeMediaByServer(let room, _, _), .requestSlots(let room, _, _), .video(let room, _, _),
+            .playPrompt(let room, _), .stopPrompt(let room, _):
             room
         }
     }

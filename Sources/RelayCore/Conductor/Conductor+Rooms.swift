@@ -11,6 +11,7 @@ extension Conductor {
         guard !isDraining else { throw draining() }
         try validate(specification)
         try checkRing(of: specification)
+        if let tone = specification.warningTone { try checkSound(SoundName(.tone, tone), field: "warningTone") }
         let liveCount = tally.initiatedRooms + tally.ongoingRooms
         guard liveCount < configuration.roomsPerNode else {
             throw overloaded("\(liveCount) rooms are open; the limit of this node is \(configuration.roomsPerNode)")

@@ -168,6 +168,7 @@ extension Conductor {
         setDeadline(time + room.record.specification.timeouts.prepared, ofParticipantAt: index, in: room)
         let participant = room.record.participants[index]
         emit(.participantPrepared, in: room, of: participant, at: time)
+        playLoops(to: participant.handle, in: room)
         receive(.rang(participant.uid), in: room, by: participant.uid)
     }
 
@@ -191,6 +192,7 @@ extension Conductor {
         timers.cancel(.participant(handle))
         emit(.participantJoined, in: room, of: room.record.participants[index], at: time)
         commandSlots(thatPin: uid, in: room)
+        playLoops(to: handle, in: room)
         if room.record.ring == nil {
             perform(room.record.lifecycle.receive(.joined), on: room, at: time)
         } else {

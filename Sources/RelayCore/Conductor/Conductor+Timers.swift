@@ -46,6 +46,7 @@ extension Conductor {
         room.record.warningDeadline = nil
         guard let end = room.record.durationDeadline else { return }
         warn(room, reason: "max-duration", end: end)
+        playWarning(in: room)
     }
 
     /// `room.warning`: the room ends at `end` for `reason` unless something changes.

@@ -13,6 +13,7 @@ extension Conductor {
         workers[hello.worker] = worker
         worker.endpoint = hello.endpoint
         worker.isConnected = true
+        worker.sounds = []
         let known = expectedTransports(on: hello.worker)
         for news in hello.news {
             cause = cause(of: news)
@@ -37,6 +38,7 @@ extension Conductor {
                 continue
             }
             compareSlots(of: transport, in: room)
+            comparePrompts(of: transport, in: room)
         }
         // Whoever was known before has been judged by now, and removed where that was due.
         for transport in hello.transports where !known.contains(transport.participant) {

@@ -19,6 +19,8 @@ public final class Conductor {
     public let configuration: ConductorConfiguration
     let knownEnded: KnownEnded
     let answerText: AnswerText
+    /// What can be played.
+    let sounds: SoundLibrary
     /// Random for this life of the process, told in `node.started`.
     public let epoch: UInt64
 
@@ -61,10 +63,11 @@ public final class Conductor {
     ///   - isSameBoot: whether the records' instants are of this boot; if not, their workers are gone.
     ///   - answerText: how replies are written, for those that are given again. The default is for where nobody reads
     ///     them.
+    ///   - sounds: everything that prompts may name.
     public init(
         configuration: ConductorConfiguration, random: RandomSource, restoring: [RoomRecord],
         idempotency: [IdempotencyRecord], nextSeq: UInt64, isSameBoot: Bool,
-        knownEnded: @escaping KnownEnded,
+        knownEnded: @escaping KnownEnded, sounds: SoundLibrary = SoundLibrary(),
         answerText: @escaping AnswerText = { _, _ in StoredAnswer(status: 200) }
     ) {
         precondition(nextSeq > 0, "event numbers start at 1")
@@ -72,6 +75,7 @@ public final class Conductor {
         self.configuration = configuration
         self.knownEnded = knownEnded
         self.answerText = answerText
+        self.sounds = sounds
         self.random = random
         self.nextSeq = nextSeq
         self.isSameBoot = isSameBoot
@@ -160,6 +164,10 @@ public final class Conductor {
                 try changeMedia(of: participant, in: room, byServer: change, for: principal)
             case .requestSlots(let room, let participant, let requests):
                 try requestSlots(requests, of: participant, in: room, for: principal)
+            case .playPrompt(let room, let specification):
+                try playPrompt(specification, in: room, for: principal)
+            case .stopPrompt(let room, let prompt):
+                try stopPrompt(prompt, in: room, for: principal)
             case .video(let room, let word, let uid):
                 try video(word, in: room, uid: uid, for: principal)
             case .ringing(let room):
@@ -198,6 +206,8 @@ final class ConductedWorker {
     /// Nil until its hello.
     var endpoint: WorkerEndpoint?
     var isConnected = false
+    /// What it was given on this connection.
+    var sounds: Set<SoundID> = []
     var rooms: Set<RoomHandle> = []
     var transportCount = 0
     init(_ id: WorkerID) { self.id = id }

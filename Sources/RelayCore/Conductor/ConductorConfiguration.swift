@@ -50,6 +50,10 @@ public struct ConductorConfiguration: Hashable, Sendable {
     /// Most rooms that one page of a filtered listing looks at; a page may therefore be short and still have
     /// a next one.
     static let listScanLimit = 5_000
+    /// Prompts that are played in one room at a time.
+    static let promptsPerRoom = 16
+    /// Prompts of a room that ended and are remembered by name, so that a repeated stop is answered as the first.
+    static let endedPromptsKept = 32
     /// Participants who left a room that are remembered by name, so that a repeated leave is answered as the
     /// first.
     static let departedKept = 64

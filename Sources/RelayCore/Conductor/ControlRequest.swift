@@ -92,6 +92,8 @@ public struct RoomSpecification: Hashable, Sendable, Codable {
     }
     /// Nil is the default, so that records from before the ring are read as well.
     private var otherIfBusy: BusyPolicy?
+    /// The tone that everybody who is joined hears when the room is warned of its end by max duration; nil: none.
+    public var warningTone: String?
     /// The caller's own JSON text, given back unread; at most 4 KiB.
     public var metadata: String?
     public init(id: RoomID?, kind: RoomKind, media: RoomMedia) {
@@ -104,6 +106,7 @@ public struct RoomSpecification: Hashable, Sendable, Codable {
         timeouts = RoomTimeouts()
         ring = nil
         otherIfBusy = nil
+        warningTone = nil
         metadata = nil
     }
 }
@@ -135,6 +138,10 @@ public enum ControlRequest: Hashable, Sendable {
     /// From an audio call to a video call. `uid`: for whom the server speaks; ignored with a participant's token.
     /// Answered by `.room`.
     case video(RoomID, VideoWord, uid: String?)
+    /// The server lets participants hear a sound. Answered by `.prompt`.
+    case playPrompt(RoomID, PromptSpecification)
+    /// Answered by `.done`.
+    case stopPrompt(RoomID, PromptID)
     /// A callee's device rings. Answered by `.room`.
     case ringing(RoomID)
     /// A callee's user answered on this device. Answered by `.room`.
@@ -167,7 +174,9 @@ public enum ControlReply: Hashable, Sendable {
     case joined(RoomView)
     /// 200: the participant as it is now.
     case participant(ParticipantView)
-    /// 200: left, kicked or room deleted.
+    /// 201: what is played now.
+    case prompt(PromptView)
+    /// 200: left, kicked, room deleted or prompt stopped.
     case done
     /// 200: restarted; the fragment carries the new credentials, under a new ETag.
     case restarted(fragment: [UInt8], etag: String)
@@ -257,6 +266,8 @@ public struct RoomView: Hashable, Sendable {
     public var participants: [ParticipantView]
     /// Who spoke last in a group.
     public var speaker: ParticipantID?
+    /// What is played to participants, the oldest first.
+    public var prompts: [PromptView]
     /// Nil for a room without ring.
     public var ring: RingView?
     public var seq: UInt64
@@ -272,6 +283,7 @@ public struct RoomView: Hashable, Sendable {
         startedAtMs = nil
         endedAtMs = nil
         participants = []
+        prompts = []
         ring = nil
     }
 }

@@ -23,6 +23,8 @@ public enum RelayEventType: String, Sendable, Codable, CaseIterable {
     case mediaChanged = "media.changed"
     case slotChanged = "slot.changed"
     case speakerChanged = "speaker.changed"
+    case promptStarted = "prompt.started"
+    case promptEnded = "prompt.ended"
     case nodeStarted = "node.started"
     case nodeDraining = "node.draining"
     case eventsTruncated = "events.truncated"

@@ -35,6 +35,18 @@ public struct RoomRecord: Hashable, Sendable, Codable {
     }
     // Nil is what the room was made as, so that records from before this are read as well.
     private var otherCallMedia: CallMedia?
+    /// What is being played, the oldest first.
+    public internal(set) var prompts: [PromptRecord] {
+        get { otherPrompts ?? [] }
+        set { otherPrompts = newValue.isEmpty ? nil : newValue }
+    }
+    /// The latest that ended, oldest first: a repeated stop gets its answer from here.
+    var endedPrompts: [PromptID] {
+        get { otherEndedPrompts ?? [] }
+        set { otherEndedPrompts = newValue.isEmpty ? nil : newValue }
+    }
+    private var otherPrompts: [PromptRecord]?
+    private var otherEndedPrompts: [PromptID]?
     /// Who spoke last in a group; nil: nobody has yet, or has left.
     public internal(set) var speaker: ParticipantHandle?
     public internal(set) var emptyDeadline: Instant?
@@ -74,6 +86,7 @@ public struct RoomRecord: Hashable, Sendable, Codable {
         view.speaker = speaker.flatMap { index(of: $0) }.map { participants[$0].id }
         view.ring = ring?.view
         view.callMedia = callMedia
+        view.prompts = prompts.map { self.view(of: $0) }
         return view
     }
 

@@ -27,6 +27,8 @@ struct Transport {
     /// What it is told by REMB to send at most, bits per second, and since when.
     var heldTo = Limits.openREMB
     var heldSince = Instant(nanoseconds: 0)
+    /// The prompt that it hears; absent where it hears none.
+    var player: UnsafeMutablePointer<PromptPlayer>?
     /// Receiver of transport-cc numbers; absent where not negotiated.
     var transportFeedback: TransportFeedbackRecorder?
     var lastAuthenticated = Instant(nanoseconds: 0)
@@ -43,6 +45,7 @@ struct Transport {
     var nextRepair = Instant.distantFuture
     var nextProbe = Instant.distantFuture
     var nextLayers = Instant.distantFuture
+    var nextPrompt = Instant.distantFuture
     /// Since when nobody has wanted the highest of its streams; `distantFuture` while somebody does.
     var layersUnneededSince = Instant.distantFuture
     var lastPathSwitch = Instant(nanoseconds: -1_000_000_000_000)
@@ -189,7 +192,7 @@ enum LevelSource: UInt8 {
 
 /// Whether a slot's track passes into it.
 enum SlotFlow: UInt8 {
-    /// The slot is free, or a gate of its sender or its receiver is shut.
+    /// The slot is free, a gate of its sender or its receiver is shut, or a prompt plays in it.
     case stopped
     /// The track begins, or goes on after its early key frame, with its next key frame.
     case untilKeyFrame
@@ -207,10 +210,15 @@ struct Subscription {
     var track: Int32
     /// What takes its place with its next key frame; -1: nothing.
     var nextTrack: Int32 = -1
+    /// A prompt plays here: the track waits.
+    var isPrompted = false
+    /// How far the time of a slot of sound is behind the clock's, by rounding at changes of its source.
+    var ticksBehind: Int32 = 0
     /// The next slot that the track passes into; stopped ones are not in the chain.
     var nextOfTrack: Int32
     var nextOfReceiver: Int32
-    /// The source that `sequence` and `timestamp` are aligned to; -1 before the first packet.
+    /// The source that `sequence` and `timestamp` are aligned to, `PromptPlayer.source` for a prompt; -1 before the first
+    /// packet.
     var source: Int32
     var sequence: SequenceMap
     var timestamp: TimestampMap

@@ -118,12 +118,31 @@ extension MediaEngine {
                 || subscription.pointee.sequence.isJump(index, over: Limits.longestJump)
             {
                 align(subscription, to: sourceIndex, index: index, timestamp: header.timestamp, now: now)
+                if track.pointee.kind == .audio {
+                    passFirst(
+                        subscription, header: header, packet: bytes, payload: payload,
+                        payloadByteCount: payloadByteCount, index: index, now: now)
+                    slot = subscription.pointee.nextOfTrack
+                    continue
+                }
             }
             pass(
                 subscription, header: header, packet: bytes, payload: payload, payloadByteCount: payloadByteCount,
                 index: index, now: now)
             slot = subscription.pointee.nextOfTrack
         }
+    }
+
+    /// The first packet of a source into a slot of sound: marked, so that the receiver may settle anew (RFC 3551 §4.1).
+    @inline(never) private func passFirst(
+        _ subscription: UnsafeMutablePointer<Subscription>, header: RTPHeader, packet: UnsafeMutablePointer<UInt8>,
+        payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int, index: UInt64, now: Instant
+    ) {
+        var header = header
+        header.marker = true
+        pass(
+            subscription, header: header, packet: packet, payload: payload, payloadByteCount: payloadByteCount,
+            index: index, now: now)
     }
 
     /// One packet into a slot that is aligned to its source.
@@ -359,14 +378,33 @@ extension MediaEngine {
         } else {
             subscription.pointee.sequence.rebase(source: index)
             let elapsed = now - subscription.pointee.lastSent
-            let clockRate = tracks[subscription.pointee.track].pointee.codec.clockRate
-            let arrival = elapsed.microseconds * Int64(clockRate) / 1_000_000
             subscription.pointee.timestamp.rebase(
                 source: timestamp,
-                elapsed: ticks(
-                    to: timestamp, of: source, in: subscription, clockRate: clockRate, arrival: arrival) ?? arrival)
+                elapsed: subscription.pointee.kind == .audio
+                    ? audioTicks(in: elapsed, of: subscription)
+                    : videoTicks(to: timestamp, of: source, in: subscription, elapsed: elapsed))
         }
         subscription.pointee.source = source
+    }
+
+    private func videoTicks(
+        to timestamp: UInt32, of source: Int32, in subscription: UnsafeMutablePointer<Subscription>, elapsed: Interval
+    ) -> Int64 {
+        let clockRate = tracks[subscription.pointee.track].pointee.codec.clockRate
+        let arrival = elapsed.microseconds * Int64(clockRate) / 1_000_000
+        return ticks(to: timestamp, of: source, in: subscription, clockRate: clockRate, arrival: arrival) ?? arrival
+    }
+
+    /// Sound is played without a seam where a packet begins when the one before it ends. Two sources have their packets at
+    /// different moments of the 20 ms that they last, so the time between them is rounded to such steps: less than a
+    /// step would be heard over each other (and dropped), a part of a step as a hole. What is left over is made up for
+    /// the next time.
+    private func audioTicks(in elapsed: Interval, of subscription: UnsafeMutablePointer<Subscription>) -> Int64 {
+        let step: Int64 = 960
+        let exact = elapsed.microseconds * 48 / 1_000 + Int64(subscription.pointee.ticksBehind)
+        let ticks = max(step, (exact + step / 2) / step * step)
+        subscription.pointee.ticksBehind = Int32(clamping: exact - ticks)
+        return ticks
     }
 }
 

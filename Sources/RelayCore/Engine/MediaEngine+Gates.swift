@@ -75,13 +75,13 @@ extension MediaEngine {
         }
     }
 
-    /// Lets the slot's track pass or stops it, as the gates of sender and receiver say.
-    private func updateFlow(_ slot: Int32, atKeyFrame: Bool = false, now: Instant) {
+    /// Lets the slot's track pass or stops it, as a prompt and the gates of sender and receiver say.
+    func updateFlow(_ slot: Int32, atKeyFrame: Bool = false, now: Instant) {
         let subscription = subscriptions[slot]
         let sender = tracks[subscription.pointee.track].pointee.transport
         let kind = subscription.pointee.kind
         let passes =
-            transports[Int(sender)].gates.dropReason(ofSent: kind) == nil
+            !subscription.pointee.isPrompted && transports[Int(sender)].gates.dropReason(ofSent: kind) == nil
             && transports[Int(subscription.pointee.receiver)].gates.passesToReceiver(kind)
         if passes, subscription.pointee.flow == .stopped {
             start(slot, atKeyFrame: atKeyFrame, now: now)

@@ -253,6 +253,7 @@ extension MediaEngine {
     func release(_ index: Int32) {
         let transport = transports + Int(index)
         guard let details = details[Int(index)] else { preconditionFailure("released twice") }
+        forgetPlayer(of: index)
         var slot = transport.pointee.firstSubscription
         while slot >= 0 {
             let next = subscriptions[slot].pointee.nextOfReceiver

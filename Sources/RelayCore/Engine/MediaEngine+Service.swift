@@ -15,6 +15,7 @@ extension MediaEngine {
             if now >= transport.pointee.nextRepair { sendRepairRequests(index, now: now) }
             if now >= transport.pointee.nextProbe { sendProbe(index, now: now) }
             if now >= transport.pointee.nextLayers { reviewLayers(index, now: now) }
+            if now >= transport.pointee.nextPrompt { sendPrompt(index, now: now) }
             if now >= transport.pointee.nextReport { sendReports(index, now: now) }
             if now >= transport.pointee.nextStatistics {
                 news.append(.statistics(transport.pointee.handle, statistics(of: index, now: now), at: now))
@@ -32,6 +33,7 @@ extension MediaEngine {
         next = min(next, transport.pointee.nextRepair)
         next = min(next, transport.pointee.nextProbe)
         next = min(next, transport.pointee.nextLayers)
+        next = min(next, transport.pointee.nextPrompt)
         next = min(next, transport.pointee.nextStatistics)
         if transport.pointee.flags.contains(.hasKeys) { next = min(next, livenessDeadline(transport.pointee)) }
         if next == .distantFuture {

@@ -73,7 +73,7 @@ extension MediaEngine {
         let receiver = subscription.pointee.receiver
         let transport = transports + Int(receiver)
         transport.pointee.statistics.remoteFractionLost = block.fractionLost
-        guard subscription.pointee.packetsSent > 0, subscription.pointee.track >= 0 else { return }
+        guard subscription.pointee.packetsSent > 0 else { return }
         let spanned = subscription.pointee.sequence.lastOutput &- subscription.pointee.firstOutput &+ 1
         let neverSent = Int64(spanned) - Int64(subscription.pointee.packetsSent)
         let lost = Int64(block.cumulativeLost) - max(0, neverSent)
@@ -92,7 +92,8 @@ extension MediaEngine {
             subscription.pointee.remote.fractionLost = step == 0 ? 0 : UInt8(clamping: newlyLost * 256 / Int64(step))
         }
         guard subscription.pointee.kind == .audio || !receivesAudio(receiver) else { return }
-        let time = Self.microseconds(block.jitter, of: tracks[subscription.pointee.track].pointee.codec)
+        // Every video clock is the same.
+        let time = Self.microseconds(block.jitter, of: subscription.pointee.kind == .audio ? .opus : .vp8)
         transport.pointee.statistics.remoteJitterMicroseconds = time
         transport.pointee.statistics.largestRemoteJitterMicroseconds = max(
             transport.pointee.statistics.largestRemoteJitterMicroseconds, time)

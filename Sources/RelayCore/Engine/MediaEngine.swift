@@ -28,6 +28,7 @@ public final class MediaEngine {
     let roomTimers: TimerWheel
     let history: PacketHistory
     let keptBytes: KeptBytes
+    let sounds = SoundStore()
     // Slabs, reached by transport index times the per-transport bound, or by index from a free list.
     let transports: UnsafeMutablePointer<Transport>
     let paths: UnsafeMutablePointer<Path>
@@ -154,6 +155,13 @@ public final class MediaEngine {
         case .slots(let handle, let wishes):
             guard let index = transportByHandle[handle] else { return }
             setWishes(wishes, of: index, now: now)
+        case .sound(let id, let packets, let isLast): sounds.receive(id, packets: packets, isLast: isLast)
+        case .play(let handle, let order):
+            guard let index = transportByHandle[handle] else { return }
+            play(order, to: index, now: now)
+        case .stopPlaying(let handle, let prompt):
+            guard let index = transportByHandle[handle] else { return }
+            stopPlaying(index, prompt, now: now)
         case .adopted: isAlone = false
         case .shutDown:
             removeAll(now: now)
@@ -197,7 +205,8 @@ public final class MediaEngine {
             return TransportSnapshot(
                 participant: transport.handle, room: details.configuration.room, phase: phase,
                 isInterrupted: transport.flags.contains(.interrupted), since: transport.phaseSince,
-                gates: transport.gates, slots: occupants(of: index), isSpeaker: isSpeaker(index))
+                gates: transport.gates, slots: occupants(of: index), isSpeaker: isSpeaker(index),
+                prompt: transport.player?.pointee.order.prompt)
         }
     }
 

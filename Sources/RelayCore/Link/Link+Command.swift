@@ -2,7 +2,9 @@ import RTPCore
 
 // Bytes of `WorkerCommand`: a number, then the fields in the order of the type.
 
-private enum CommandNumber: UInt8 { case create = 1, join, remove, restartICE, adopted, shutDown, gates, slots }
+private enum CommandNumber: UInt8 {
+    case create = 1, join, remove, restartICE, adopted, shutDown, gates, slots, sound, play, stopPlaying
+}
 
 extension LinkWriter {
     mutating func append(_ command: WorkerCommand) {
@@ -33,6 +35,22 @@ extension LinkWriter {
                 writer.append(optional: wish.pinned?.value)
                 writer.append(wish.wantedHeight)
             }
+        case .sound(let id, let packets, let isLast):
+            append(CommandNumber.sound.rawValue)
+            append(id.value)
+            append(list: packets) { writer, packet in writer.append(packet) }
+            append(isLast)
+        case .play(let participant, let order):
+            append(CommandNumber.play.rawValue)
+            append(participant.value)
+            append(order.prompt.value)
+            append(order.sound.value)
+            append(order.times)
+            append(order.pause.nanoseconds)
+        case .stopPlaying(let participant, let prompt):
+            append(CommandNumber.stopPlaying.rawValue)
+            append(participant.value)
+            append(prompt.value)
         case .adopted: append(CommandNumber.adopted.rawValue)
         case .shutDown: append(CommandNumber.shutDown.rawValue)
         }
@@ -95,6 +113,18 @@ extension LinkReader {
         case .slots:
             let participant = try participant()
             return .slots(participant, try wishes())
+        case .sound:
+            let id = try sound()
+            let packets = try list(elementByteCount: 2, limit: Sound.packetCount, "packets") {
+                (reader) throws(LinkRefusal) in try reader.byteString()
+            }
+            return .sound(id, packets: packets, isLast: try bool("last part"))
+        case .play:
+            let participant = try participant()
+            return .play(participant, try order())
+        case .stopPlaying:
+            let participant = try participant()
+            return .stopPlaying(participant, try prompt())
         case .adopted: return .adopted
         case .shutDown: return .shutDown
         }
@@ -110,6 +140,27 @@ extension LinkReader {
         let value: UInt64 = try integer()
         guard value != 0 else { throw .badValue("room") }
         return RoomHandle(value)
+    }
+
+    mutating func prompt() throws(LinkRefusal) -> PromptHandle {
+        let value: UInt64 = try integer()
+        guard value != 0 else { throw .badValue("prompt") }
+        return PromptHandle(value)
+    }
+
+    private mutating func sound() throws(LinkRefusal) -> SoundID {
+        let value: UInt64 = try integer()
+        guard value != 0 else { throw .badValue("sound") }
+        return SoundID(value)
+    }
+
+    private mutating func order() throws(LinkRefusal) -> PromptOrder {
+        let prompt = try prompt()
+        let sound = try sound()
+        let times: UInt32 = try integer()
+        let pause = Interval.nanoseconds(try integer())
+        guard pause >= .zero, pause <= Limits.longestPause else { throw .badValue("pause") }
+        return PromptOrder(prompt: prompt, sound: sound, times: times, pause: pause)
     }
 
     private mutating func credentials() throws(LinkRefusal) -> ICECredentials {

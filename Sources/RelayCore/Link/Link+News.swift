@@ -3,7 +3,8 @@ import RTPCore
 // Bytes of what workers tell: `WorkerNews`, `WorkerHello` and counters.
 
 private enum NewsNumber: UInt8 {
-    case prepared = 1, joined, ended, interrupted, recovered, pathChanged, media, statistics, removed, slots, speaker
+    case prepared = 1, joined, ended, interrupted, recovered, pathChanged, media, statistics, removed, slots, speaker,
+        played
 }
 
 extension LinkWriter {
@@ -28,6 +29,10 @@ extension LinkWriter {
             append(.slots, participant, at)
             append(occupants)
         case .speaker(let participant, let at): append(.speaker, participant, at)
+        case .played(let participant, let prompt, let end, let at):
+            append(.played, participant, at)
+            append(prompt.value)
+            append(end.rawValue)
         case .removed(let participant, let statistics, let at):
             append(.removed, participant, at)
             append(statistics)
@@ -71,6 +76,7 @@ extension LinkWriter {
             writer.append(transport.gates.rawValue)
             writer.append(transport.slots)
             writer.append(transport.isSpeaker)
+            writer.append(optional: transport.prompt?.value)
         }
         append(list: hello.news) { $0.append($1) }
     }
@@ -102,6 +108,9 @@ extension LinkReader {
         case .statistics: return .statistics(participant, try statistics(), at: at)
         case .slots: return .slots(participant, try occupants(), at: at)
         case .speaker: return .speaker(participant, at: at)
+        case .played:
+            let prompt = try prompt()
+            return .played(participant, prompt, try choice("prompt end"), at: at)
         case .removed: return .removed(participant, try statistics(), at: at)
         }
     }
@@ -159,7 +168,7 @@ extension LinkReader {
         TransportSnapshot(
             participant: try participant(), room: try room(), phase: try choice("phase"),
             isInterrupted: try bool("interrupted"), since: try instant(), gates: try gates(),
-            slots: try occupants(), isSpeaker: try bool("speaker"))
+            slots: try occupants(), isSpeaker: try bool("speaker"), prompt: try bool("prompt") ? try prompt() : nil)
     }
 
     mutating func counters() throws(LinkRefusal) -> [WorkerCounter] {

@@ -46,13 +46,13 @@ public enum LinkRefusal: Error, Hashable, Sendable {
 /// Numbers of the link's format.
 public enum LinkFormat {
     /// Raised with every change of the bytes: control and workers of different builds then refuse each other.
-    public static let version: UInt8 = 4
+    public static let version: UInt8 = 5
     /// A frame's length field, and version and kind behind it.
     static let lengthByteCount = 4
     static let headByteCount = 2
     /// Every message but a hello, without the length field. A transport with 64 m-lines needs about 12 KiB.
     public static let messageByteCount = 64 << 10
-    /// A hello carries up to 10,000 news of at most 128 bytes and a snapshot of 32 bytes per transport,
+    /// A hello carries up to 10,000 news of at most 128 bytes and a snapshot of 41 bytes per transport,
     /// 9 more for each of its slots that is taken.
     public static let helloByteCount = 16 << 20
 

@@ -93,6 +93,8 @@ public enum Limits {
     /// How long a slot waits for a picture from which on upper temporal layers may pass.
     static let risePatience = Interval.seconds(2)
     static let keyFramePatience = Interval.seconds(5)
+    /// Between two times of a prompt.
+    static let longestPause = Interval.seconds(600)
     /// Packets of one probe at most.
     static let probePackets = 48
 }

@@ -18,6 +18,13 @@ public enum WorkerCommand: Hashable, Sendable {
     case gates(ParticipantHandle, MediaGates)
     /// What the participant wishes for its slots, as a whole: it replaces what was said before.
     case slots(ParticipantHandle, [SlotWish])
+    /// A part of a sound that prompts may play; the parts of one sound follow each other.
+    case sound(SoundID, packets: [[UInt8]], isLast: Bool)
+    /// Play a sound to the participant, prepared or joined, in place of what else it would hear. Answered by `played` when it
+    /// is over. The order before it ends unanswered.
+    case play(ParticipantHandle, PromptOrder)
+    /// End that prompt, unless another one plays by now. Not answered.
+    case stopPlaying(ParticipantHandle, PromptHandle)
     /// Everything known up to the hello's snapshot has been taken over: kept news may be dropped.
     case adopted
     /// Send close_notify to everybody and exit.
@@ -59,6 +66,8 @@ public enum WorkerNews: Hashable, Sendable {
     case slots(ParticipantHandle, [SlotOccupant], at: Instant)
     /// It became the one who speaks in its room. Of group rooms only.
     case speaker(ParticipantHandle, at: Instant)
+    /// A prompt is over for the participant.
+    case played(ParticipantHandle, PromptHandle, PromptEnd, at: Instant)
     /// Removed by command: its last counters.
     case removed(ParticipantHandle, TransportStatistics, at: Instant)
 }
@@ -78,9 +87,12 @@ public struct TransportSnapshot: Hashable, Sendable, Codable {
     public var slots: [SlotOccupant]
     /// The one who spoke last in its group room.
     public var isSpeaker: Bool
+    /// What it is being played.
+    public var prompt: PromptHandle?
     public init(
         participant: ParticipantHandle, room: RoomHandle, phase: TransportPhase, isInterrupted: Bool, since: Instant,
-        gates: MediaGates = [], slots: [SlotOccupant] = [], isSpeaker: Bool = false
+        gates: MediaGates = [], slots: [SlotOccupant] = [], isSpeaker: Bool = false,
+        prompt: PromptHandle? = nil
     ) {
         self.participant = participant
         self.room = room
@@ -90,6 +102,7 @@ public struct TransportSnapshot: Hashable, Sendable, Codable {
         self.gates = gates
         self.slots = slots
         self.isSpeaker = isSpeaker
+        self.prompt = prompt
     }
 }
 

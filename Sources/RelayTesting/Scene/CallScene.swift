@@ -15,6 +15,8 @@ public final class CallScene {
         public let session: NegotiatedSession
         public internal(set) var hasLeft = false
         public internal(set) var hasJoined = false
+        /// A prompt was ordered for it.
+        public internal(set) var wasPlayedTo = false
 
         init(_ client: SimulatedClient, _ handle: ParticipantHandle, _ room: RoomHandle, _ session: NegotiatedSession) {
             self.client = client
@@ -130,6 +132,19 @@ public final class CallScene {
     /// Shuts and opens what the conductor would say.
     public func setGates(_ gates: MediaGates, of participant: Participant) {
         command(.gates(participant.handle, gates))
+    }
+
+    /// Lets a participant hear a sound, which the engine gets first.
+    @discardableResult
+    public func play(
+        _ sound: Sound, to participant: Participant, times: UInt32 = 1, pause: Interval = .zero
+    ) -> PromptHandle {
+        participant.wasPlayedTo = true
+        command(.sound(sound.id, packets: sound.packets, isLast: true))
+        let prompt = PromptHandle(random.next() | 1)
+        command(
+            .play(participant.handle, PromptOrder(prompt: prompt, sound: sound.id, times: times, pause: pause)))
+        return prompt
     }
 
     /// The relay ends one side.

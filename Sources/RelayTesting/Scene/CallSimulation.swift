@@ -266,6 +266,8 @@ public final class CallSimulation {
         case .slots(_, let slots, _):
             expect(phase.isJoined, "slots of somebody who has not joined")
             checkSlots(slots, of: handle)
+        case .played:
+            expect(phase.isPrepared, "a prompt was heard by somebody without keys")
         case .media, .statistics, .speaker:
             expect(phase.isJoined, "media news of somebody who has not joined: \(news)")
         case .pathChanged:

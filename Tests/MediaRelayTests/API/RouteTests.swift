@@ -32,6 +32,8 @@ import Testing
         #expect(route("/v1/rooms/r-1/end") == .end(room))
         #expect(route("/v1/rooms/r-1/pushed") == .pushed(room))
         #expect(route("/v1/rooms/r-1/media") == .media(room))
+        #expect(route("/v1/rooms/r-1/prompts") == .prompts(room))
+        #expect(route("/v1/rooms/r-1/prompts/s_1") == .prompt(room, try #require(PromptID("s_1"))))
         #expect(route("/v1/users/alice/sessions") == .userSessions("alice"))
     }
 
@@ -57,7 +59,8 @@ import Testing
             ("/v1/rooms/r/sessions/p", .participant), ("/v1/rooms/r/sessions/p/join", .participant),
             ("/v1/rooms/r", .either), ("/v1/rooms/r/events", .either), ("/v1/rooms/r/ringing", .participant),
             ("/v1/rooms/r/answer", .participant), ("/v1/rooms/r/end", .either), ("/v1/rooms/r/pushed", .server),
-            ("/v1/rooms/r/media", .either), ("/v1/rooms/r/sessions/p/slots", .either),
+            ("/v1/rooms/r/prompts", .server), ("/v1/rooms/r/prompts/s", .server), ("/v1/rooms/r/media", .either),
+            ("/v1/rooms/r/sessions/p/slots", .either),
             ("/v1/users/alice/sessions", .server),
         ]
         for (target, access) in all { #expect(route(target)?.access == access, "\(target)") }

@@ -16,6 +16,9 @@ final class ConductorHarness {
     var held: [WorkerID: Set<ParticipantHandle>] = [:]
     /// What they let not pass.
     private(set) var gates: [ParticipantHandle: MediaGates] = [:]
+    /// What they were given and told to play.
+    private(set) var sounds: [WorkerID: [SoundID]] = [:]
+    var playing: [ParticipantHandle: PromptOrder] = [:]
     private var isDetached: Set<WorkerID> = []
     /// What a journal would have: the newest record of every room, and the idempotency keys.
     private(set) var journal: [RoomID: RoomRecord] = [:]
@@ -27,17 +30,21 @@ final class ConductorHarness {
     private var nextRoomSeqs: [RoomID: UInt64] = [:]
     private let configuration: ConductorConfiguration
     private let seed: UInt64
+    private let library: SoundLibrary
     private var restartCount: UInt64 = 0
     var forgotten: [RoomID: RoomOutcome] = [:]
 
     init(
-        _ configuration: ConductorConfiguration = ConductorConfiguration(), seed: UInt64 = 1, workers: Int = 1
+        _ configuration: ConductorConfiguration = ConductorConfiguration(), seed: UInt64 = 1, workers: Int = 1,
+        sounds: SoundLibrary = SoundLibrary()
     ) {
         self.configuration = configuration
+        library = sounds
         self.seed = seed
         conductor = Conductor(
             configuration: configuration, random: .seeded(seed), restoring: [], idempotency: [], nextSeq: 1,
-            isSameBoot: true, knownEnded: { _ in nil }, answerText: { reply, _ in Self.text(of: reply) })
+            isSameBoot: true, knownEnded: { _ in nil }, sounds: sounds,
+            answerText: { reply, _ in Self.text(of: reply) })
         for index in 0..<workers { connect(Self.worker(index)) }
     }
 
@@ -55,6 +62,7 @@ final class ConductorHarness {
             configuration: configuration, random: .seeded(seed + 1_000 * restartCount),
             restoring: Array(journal.values),
             idempotency: keys, nextSeq: UInt64(events.count) + 1, isSameBoot: isSameBoot, knownEnded: knownEnded,
+            sounds: library,
             answerText: { reply, _ in Self.text(of: reply) })
         if !isSameBoot { held = [:] }
     }
@@ -110,6 +118,11 @@ final class ConductorHarness {
             gates[transport.participant] = transport.gates
         case .remove(let handle): held[worker]?.remove(handle)
         case .gates(let handle, let shut): gates[handle] = shut
+        case .sound(let id, _, let isLast): if isLast { sounds[worker, default: []].append(id) }
+        case .play(let handle, let order):
+            #expect(sounds[worker, default: []].contains(order.sound), "an order for a sound that was not given")
+            playing[handle] = order
+        case .stopPlaying(let handle, let prompt): if playing[handle]?.prompt == prompt { playing[handle] = nil }
         case .join, .restartICE, .slots, .adopted: break
         case .shutDown: held[worker] = nil
         }

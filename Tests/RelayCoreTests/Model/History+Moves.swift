@@ -136,7 +136,16 @@ extension History {
 
     private func other() {
         guard let who = somebody() else { return }
-        switch draw(9) {
+        switch draw(12) {
+        case 9, 10:
+            let specification = PromptSpecification(
+                Self.beep, to: draw(2) == 0 ? nil : [who.uid], times: UInt32(draw(2)))
+            if case .prompt(let view)? = request(Self.server, .playPrompt(who.room, specification)) {
+                prompts.append((who.room, view.id))
+            }
+        case 11:
+            guard let prompt = pick(prompts) else { return }
+            _ = request(Self.server, .stopPrompt(prompt.room, prompt.id))
         case 6, 7:
             guard let session = pick(sessions) else { return }
             let token = ConductorHarness.token(session.uid, session.room, device: session.device)
@@ -191,7 +200,11 @@ extension History {
                 var statistics = TransportStatistics()
                 statistics.packetsReceived = UInt64(at.nanoseconds / 4_000_000_000)
                 return .statistics(handle, statistics, at: at)
-            case 6, 7: return transport.isOpening ? .joined(handle, at: at) : .prepared(handle, at: at)
+            case 6:
+                guard let prompt = transport.prompt else { return nil }
+                transport.prompt = nil
+                return .played(handle, prompt, .finished, at: at)
+            case 7: return transport.isOpening ? .joined(handle, at: at) : .prepared(handle, at: at)
             default: return nil
             }
         }

@@ -27,6 +27,7 @@ final class History {
         var isOpening: Bool
         var since: Instant
         var gates: MediaGates = []
+        var prompt: PromptHandle?
     }
     private(set) var held: [WorkerID: [Transport]] = [:]
     private var isDetached: Set<WorkerID> = []
@@ -44,6 +45,14 @@ final class History {
         let device: String
     }
     private var offerCount = 0
+    /// What was answered to have begun.
+    var prompts: [(room: RoomID, id: PromptID)] = []
+    static let beep = SoundName(.tone, "beep")
+    private static let sounds: SoundLibrary = {
+        var library = SoundLibrary()
+        library[beep] = Sound(packets: [[0xF8, 1, 2]]).map { SoundLibrary.Entry($0) }
+        return library
+    }()
 
     init(seed: UInt64, traced: Bool = false) {
         self.seed = seed
@@ -52,7 +61,7 @@ final class History {
         configuration.idempotencyLife = .seconds(600)
         conductor = Conductor(
             configuration: configuration, random: .seeded(seed), restoring: [], idempotency: [], nextSeq: 1,
-            isSameBoot: true, knownEnded: { _ in nil })
+            isSameBoot: true, knownEnded: { _ in nil }, sounds: Self.sounds)
         if traced { trace = [] }
     }
 
@@ -132,7 +141,19 @@ final class History {
             if expected.count != transports.count || !transports.allSatisfy({ expected.contains($0.handle) }) {
                 rules.fail("\(worker) holds \(transports.count) transports and should hold \(expected.count)")
             }
+            for transport in transports where transport.prompt != heard(by: transport.handle) {
+                rules.fail("\(worker) plays to \(transport.handle) what it should not, or nothing")
+            }
         }
+    }
+
+    /// What the conductor thinks that a participant is played.
+    private func heard(by handle: ParticipantHandle) -> PromptHandle? {
+        for room in rooms {
+            let prompts = conductor.record(of: room)?.prompts ?? []
+            if let prompt = prompts.first(where: { $0.listeners.contains(handle) }) { return prompt.handle }
+        }
+        return nil
     }
 
     private func carryOut(_ command: WorkerCommand, by worker: WorkerID) {
@@ -153,7 +174,16 @@ final class History {
             transports[index].gates = gates
         case .remove(let handle): transports.removeAll { $0.handle == handle }
         case .shutDown: transports = []
-        case .restartICE, .slots, .adopted: break
+        case .play(let handle, let order):
+            guard let index = transports.firstIndex(where: { $0.handle == handle }) else { break }
+            if !transports[index].hasKeys { rules.fail("an order for somebody who has no keys") }
+            transports[index].prompt = order.prompt
+        case .stopPlaying(let handle, let prompt):
+            guard let index = transports.firstIndex(where: { $0.handle == handle && $0.prompt == prompt }) else {
+                break
+            }
+            transports[index].prompt = nil
+        case .restartICE, .slots, .sound, .adopted: break
         }
         held[worker] = transports
     }
@@ -247,7 +277,7 @@ final class History {
             TransportSnapshot(
                 participant: transport.handle, room: transport.room,
                 phase: !transport.hasKeys ? .connecting : transport.isOpening ? .joined : .prepared,
-                isInterrupted: false, since: transport.since, gates: transport.gates)
+                isInterrupted: false, since: transport.since, gates: transport.gates, prompt: transport.prompt)
         }
         decide(
             .workerConnected(
@@ -280,7 +310,8 @@ final class History {
     func restart(isSameBoot: Bool) {
         conductor = Conductor(
             configuration: configuration, random: .seeded(seed &+ requestCount &+ 7), restoring: Array(journal.values),
-            idempotency: keys, nextSeq: rules.nextSeq, isSameBoot: isSameBoot, knownEnded: { _ in nil })
+            idempotency: keys, nextSeq: rules.nextSeq, isSameBoot: isSameBoot, knownEnded: { _ in nil },
+            sounds: Self.sounds)
         trace?.append("control restarts\(isSameBoot ? "" : " after a reboot")")
         if !isSameBoot {
             held = [:]
