@@ -73,6 +73,33 @@ def check_slots(relay, held):
     relay.admin("DELETE", "/v1/rooms/group").expect(200)
 
 
+def check_prompts(relay, held):
+    """Prompts of a room in which nobody is: what loops waits, the rest is refused by name."""
+    specification = {"id": "heard", "kind": "peer", "media": "audio", "warningTone": "warning"}
+    room = held(relay.admin("POST", "/v1/rooms", specification), "Room", 201)
+    check(room["warningTone"] == "warning" and "prompts" not in room, f"the room is {room}")
+    path = "/v1/rooms/heard/prompts"
+    made = relay.admin("POST", path, {"tone": "ringback", "to": ["alice"], "loop": True, "pauseMs": 2000})
+    prompt = held(made, "Prompt", 201)
+    check(made.headers["Location"] == f"{path}/{prompt['promptId']}" and prompt["listeners"] == [], f"made is {prompt}")
+    check(held(relay.admin("GET", "/v1/rooms/heard"), "Room", 200)["prompts"] == [prompt], "the room does not show it")
+    for wrong, status, code in [
+        ({"tone": "none"}, 422, "unknown-sound"), ({"file": "none"}, 422, "unknown-sound"),
+        ({"tone": "busy"}, 409, "nobody-listens"), ({"tone": "busy", "times": 0}, 400, "invalid-field"),
+    ]:
+        problem = held(relay.admin("POST", path, wrong), "Problem", status)
+        check(problem["code"] == code, f"{wrong}: {problem}")
+    held(relay.ask("POST", path, {"tone": "busy"}, participant("heard", "alice")), "Problem", 403)
+    for _ in range(2):
+        relay.admin("DELETE", made.headers["Location"]).expect(200)
+    held(relay.admin("DELETE", path + "/s_none"), "Problem", 404)
+    held(relay.admin("POST", "/v1/rooms", {**specification, "id": "other", "warningTone": "none"}), "Problem", 422)
+    events = [event for event in relay.events(room="heard") if event["type"].startswith("prompt.")]
+    check([event.get("reason") for event in events] == [None, "stopped"], f"told was {events}")
+    check(all(event["data"]["promptId"] == prompt["promptId"] for event in events), f"told was {events}")
+    relay.admin("DELETE", "/v1/rooms/heard").expect(200)
+
+
 def api_contract():
     with Relay() as relay:
         served = relay.ask("GET", "/v1/openapi.json").expect(200).json
@@ -81,7 +108,9 @@ def api_contract():
         SCHEMAS.update(served["components"]["schemas"])
         checked = 0
         for path, item in served["paths"].items():
-            real = path.replace("{room}", "r").replace("{participant}", "p_1").replace("{uid}", "alice")
+            real = path
+            for name, value in (("{room}", "r"), ("{participant}", "p_1"), ("{prompt}", "s_1"), ("{uid}", "alice")):
+                real = real.replace(name, value)
             allowed = set(relay.ask("OPTIONS", real).expect(200, 204).headers["Allow"].split(", "))
             named = {name.upper() for name in item if name != "parameters"}
             check(named == allowed - {"HEAD", "OPTIONS"}, f"{path}: the contract names {named}, the relay {allowed}")
@@ -148,4 +177,5 @@ def api_contract():
         metrics = relay.admin("GET", "/metrics").expect(200).body.decode()
         check(re.search(r"^\w+(\{[^}]*\})? [0-9.e+]+$", metrics, re.MULTILINE), "there are no metrics")
         check_slots(relay, held)
+        check_prompts(relay, held)
         return f"{checked} operations, {len(SCHEMAS)} schemas"

@@ -49,6 +49,7 @@ TESTS = [
     Test("ring_page", "ring_page_media", seconds=90),
     Test("media_call", "media_within_a_call"),
     Test("media_call", "early_key_frame"),
+    Test("prompt_call", "prompts_by_ear", seconds=90),
     Test("aiortc_call", "aiortc_call", network="veth"),
     Test("aiortc_call", "aiortc_wrtc", network="veth"),
     Test("aiortc_call", "ipv6_call", network="veth"),

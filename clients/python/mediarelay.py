@@ -165,6 +165,18 @@ class Relay:
         """Notes in the call's record that the push for this device went out."""
         self.ask("POST", f"/v1/rooms/{_segment(room)}/pushed", {"uid": uid, "device": device})
 
+    def play(self, room, idempotency_key=None, **prompt):
+        """Lets participants hear a sound in place of the others: `tone=` or `file=`, `to=` (users), `times=`, `loop=`, `pauseMs=`.
+
+        The prompt; its `promptId` is for `stop_prompt`. Raises `Problem`: `unknown-sound`, `nobody-listens`.
+        """
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
+        return self.ask("POST", f"/v1/rooms/{_segment(room)}/prompts", prompt, headers)
+
+    def stop_prompt(self, room, prompt):
+        """Stops a prompt; one that has just ended is stopped all the same."""
+        self.ask("DELETE", f"/v1/rooms/{_segment(room)}/prompts/{_segment(prompt)}")
+
     def kick(self, room, participant):
         """Takes one participant out of a room."""
         self.ask("DELETE", f"/v1/rooms/{_segment(room)}/participants/{_segment(participant)}")

@@ -208,6 +208,17 @@ class RelayTests(unittest.TestCase):
         self.client.logout("a4")
         self.assertEqual(self.client.room(room)["outcome"], "cancelled")
 
+    def test_a_prompt_is_played_until_it_is_stopped(self):
+        room = self.ring("a6", "b6")["id"]
+        prompt = self.client.play(room, tone="ringback", to=["a6"], loop=True)
+        self.assertEqual([one["promptId"] for one in self.client.room(room)["prompts"]], [prompt["promptId"]])
+        for _ in range(2):
+            self.client.stop_prompt(room, prompt["promptId"])
+        self.assertNotIn("prompts", self.client.room(room))
+        with self.assertRaisesRegex(mediarelay.Problem, "unknown-sound"):
+            self.client.play(room, tone="none")
+        self.client.logout("a6")
+
     def test_a_list_names_the_rooms_of_a_user_with_their_cursor(self):
         ours = [self.ring(f"a5{index}", "b5", allowParallel=True)["id"] for index in range(3)]
         rooms, seq = self.client.rooms(uid="b5")
