@@ -56,7 +56,7 @@ class TabPeer:
     def __init__(self, page):
         self.page, self.turn = page, asyncio.Lock()
         page.socket.settimeout(30)
-        page.until("document.readyState === 'complete' && document.body !== null", 20, "page")
+        page.until("document.readyState === 'complete' && document.title === 'lab'", 30, "page")
         page.evaluate((HERE / "peer.js").read_text())
 
     def __getattr__(self, name):

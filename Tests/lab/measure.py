@@ -106,6 +106,7 @@ def summary(series):
             "sentKbit": round(grown["sentVideoBytes"] * 8 / 1000 / span), "sentFramesPerSecond": round(grown["sentFrames"] / span, 1),
             "encodedKbit": round(sum(sample[name]["targetRate"] for sample in series) / len(series) / 1000),
             "soundBytesPerPacket": round(grown["sentAudioBytes"] / max(1, grown["sentAudioPackets"]), 1),
+            "heardBytesPerPacket": round(grown["audioBytes"] / max(1, grown["audioPackets"]), 1),
             "toldLossPercent": round(100 * sum(sample[name]["toldLoss"] for sample in series[5:]) / max(1, len(series[5:])), 2),
         }
     return found

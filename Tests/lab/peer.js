@@ -88,7 +88,7 @@ globalThis.lab = (() => {
   /** From now on the longest pauses are measured, to the 50 ms that getStats stays the same for. */
   async function startWatch() {
     const counts = {}, moments = {};
-    watch = { longest: { pictureMs: 0, soundMs: 0 } };
+    watch = { moments, longest: { pictureMs: 0, soundMs: 0 } };
     watch.timer = setInterval(async () => {
       const found = await sample(), now = performance.now();
       for (const [name, field] of [["pictureMs", "frames"], ["soundMs", "audioPackets"]]) {
@@ -102,6 +102,11 @@ globalThis.lab = (() => {
 
   async function paused() {
     clearInterval(watch.timer);
+    const now = performance.now();
+    // With the pause that lasts, if any.
+    for (const name of Object.keys(watch.longest)) {
+      watch.longest[name] = Math.max(watch.longest[name], Math.round(now - watch.moments[name]));
+    }
     return watch.longest;
   }
 

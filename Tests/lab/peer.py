@@ -34,7 +34,7 @@ FIELDS = {
 
 
 class Pauses:
-    """The longest time without a new picture, and without a new packet of sound, since `since`."""
+    """The longest time without a new picture, and without a new packet of sound."""
 
     def __init__(self):
         self.counts, self.moments = {}, {}
@@ -46,6 +46,10 @@ class Pauses:
                 if name in self.moments:
                     self.longest[name] = max(self.longest[name], round((now - self.moments[name]) * 1000))
                 self.counts[name], self.moments[name] = sample[field], now
+
+    def end(self, now):
+        """With the pause that lasts, if any."""
+        return {name: max(longest, round((now - self.moments[name]) * 1000)) for name, longest in self.longest.items()}
 
 
 class LabPeer:
@@ -135,7 +139,7 @@ class LabPeer:
     async def paused(self):
         """The longest pauses since `watch`, which ends with it."""
         self.watching.cancel()
-        return self.pauses.longest
+        return self.pauses.end(time.monotonic())
 
     async def close(self):
         for task in self.tasks:
