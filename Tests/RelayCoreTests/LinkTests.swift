@@ -34,6 +34,7 @@ private struct LinkValues {
             codec: pick(MediaCodec.self),
             payloadType: integer(UInt8.self) & 127)
         section.rtxPayloadType = bool() ? integer(UInt8.self) & 127 : nil
+        section.redPayloadType = bool() ? integer(UInt8.self) & 127 : nil
         section.clientSends = bool()
         section.clientReceives = bool()
         for kind in HeaderExtensionKind.allCases { section.extensions[kind] = integer() }

@@ -22,6 +22,8 @@ extension WorkerCounter {
             WorkerCounter("packets_forwarded", engine.packetsForwarded),
             WorkerCounter("bytes_forwarded", engine.bytesForwarded),
             WorkerCounter("packets_repaired", engine.packetsRepaired),
+            WorkerCounter("packets_recovered", engine.packetsRecovered),
+            WorkerCounter("packets_made_redundant", engine.packetsMadeRedundant),
             WorkerCounter("key_frames_requested", engine.keyFramesRequested),
             WorkerCounter("checks_answered", engine.checksAnswered),
             WorkerCounter("mailbox_refusals", refusedPosts),

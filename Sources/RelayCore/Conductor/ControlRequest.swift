@@ -92,6 +92,13 @@ public struct RoomSpecification: Hashable, Sendable, Codable {
     }
     /// Nil is the default, so that records from before the ring are read as well.
     private var otherIfBusy: BusyPolicy?
+    /// Sound is sent with what was sent just before (RED), by clients that can and by the relay.
+    public var red: Bool {
+        get { otherRed ?? false }
+        set { otherRed = newValue ? true : nil }
+    }
+    /// Nil is the default, so that records from before it are read as well.
+    private var otherRed: Bool?
     /// The caller's own JSON text, given back unread; at most 4 KiB.
     public var metadata: String?
     public init(id: RoomID?, kind: RoomKind, media: RoomMedia) {
@@ -104,6 +111,7 @@ public struct RoomSpecification: Hashable, Sendable, Codable {
         timeouts = RoomTimeouts()
         ring = nil
         otherIfBusy = nil
+        otherRed = nil
         metadata = nil
     }
 }

@@ -138,6 +138,8 @@ struct Track {
     var payloadType: UInt8
     /// 0: no RTX.
     var rtxPayloadType: UInt8
+    /// What its packets come as that repeat earlier ones; 0: no RED.
+    var redPayloadType: UInt8
     var transportCCID: UInt8
     /// Where its audio levels come from, and the sender's element id for them.
     var levels: LevelSource
@@ -172,6 +174,8 @@ struct Track {
     var nextLayer: Int32 = -1
     /// What is known of its layers; absent where nothing is chosen among.
     var layer: UnsafeMutablePointer<LayerState>?
+    /// Its last packets; absent where neither it nor a slot that it was in has RED.
+    var recent: UnsafeMutablePointer<RecentAudio>?
 
     /// Somebody gets it: repairs and key frames are worth asking for.
     @inline(__always) var isWatched: Bool { firstSubscription >= 0 || awaitingCount > 0 }
@@ -218,6 +222,10 @@ struct Subscription {
     var rtxSSRC: UInt32
     var payloadType: UInt8
     var rtxPayloadType: UInt8
+    /// Under which the receiver takes RED; 0: none.
+    var redPayloadType: UInt8
+    /// How many earlier packets go along with each, whatever the sender repeats.
+    var redDepth: UInt8 = 0
     var midID: UInt8
     /// The receiver's element id for transport-wide numbers; 0: the slot's packets carry none.
     var transportCCID: UInt8
@@ -243,6 +251,8 @@ struct Subscription {
     var layer: Int32 = -1
     /// What it gets of its track's layers; absent before the first track that has some.
     var layered: UnsafeMutablePointer<LayeredSlot>?
+    /// What the receiver's loss asks for in earlier packets.
+    var redundancy = RedundancyControl()
 }
 
 /// What a receiver has reported of one slot.

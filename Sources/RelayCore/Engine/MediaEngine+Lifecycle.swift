@@ -95,6 +95,7 @@ extension MediaEngine {
         let track = Track(
             transport: index, section: position, kind: section.kind, codec: section.codec,
             payloadType: section.payloadType, rtxPayloadType: section.rtxPayloadType ?? 0,
+            redPayloadType: section.redPayloadType ?? 0,
             transportCCID: section.feedback.contains(.transportCC) ? section.extensions[.transportCC] : 0,
             levels: levelSource(of: section, isPeerRoom: isPeer), levelID: section.extensions[.audioLevel],
             repairsLoss: repairs,
@@ -105,6 +106,7 @@ extension MediaEngine {
             longestGap: .zero)
         guard let slot = tracks.insert(track) else { return }
         transport.pointee.firstTrack = slot
+        if section.redPayloadType != nil { keepRecentAudio(of: tracks[slot]) }
         addLayers(section, to: slot, isPeerRoom: rooms[Int(transport.pointee.room)]?.isPeer ?? true)
     }
 
@@ -124,7 +126,8 @@ extension MediaEngine {
             nextOfReceiver: transport.pointee.firstSubscription, source: -1, sequence: SequenceMap(),
             timestamp: TimestampMap(), ssrc: section.sendSSRC, rtxSSRC: section.sendRTXSSRC,
             payloadType: section.payloadType, rtxPayloadType: section.rtxPayloadType ?? 0,
-            midID: section.extensions[.mid], transportCCID: transportCCID(of: section),
+            redPayloadType: section.redPayloadType ?? 0, midID: section.extensions[.mid],
+            transportCCID: transportCCID(of: section),
             midByteCount: UInt8(min(section.mid.utf8.count, 16)), mid: mid,
             passedIDs: SIMD16(repeating: 0), rtxIndex: SequenceMap.drawFirstOutput(using: &random), packetsSent: 0,
             octetsSent: 0,
@@ -268,6 +271,7 @@ extension MediaEngine {
             let next = tracks[track].pointee.nextOfTransport
             unlinkAll(track, inRoom: transport.pointee.room)
             endProbe(of: track)
+            if let recent = tracks[track].pointee.recent { RecentAudio.destroy(recent) }
             releaseStreams(of: track)
             track = next
         }

@@ -39,6 +39,10 @@ public final class MediaEngine {
     /// Header-extension elements of the packet at hand: sender's id, offset, byte count.
     let elements: UnsafeMutablePointer<(id: UInt8, offset: UInt16, byteCount: UInt8)>
     var elementCount = 0
+    /// The newest earlier blocks of the RED packet at hand, oldest first, and the RED payload that is being written.
+    let redBlocks: UnsafeMutablePointer<REDBlock>
+    var redBlockCount = 0
+    let redPayload: UnsafeMutablePointer<UInt8>
     /// The probe that the packet being written belongs to; 0: none.
     var activeProbe: UInt8 = 0
 
@@ -66,6 +70,8 @@ public final class MediaEngine {
     let probeSamples: UnsafeMutablePointer<Int16>
     /// Widest fan-out any room needs, so that `needsFlush` keeps that much room.
     var widestRoom = 2
+    /// Packets that one received packet may become for each receiver.
+    var packetsOfOne = 1
 
     public init(configuration: EngineConfiguration, random: RandomSource, now: Instant) {
         self.configuration = configuration
@@ -86,6 +92,8 @@ public final class MediaEngine {
         tracks = Slab(capacity: capacity * 4)
         subscriptions = Slab(capacity: capacity * 8)
         elements = .allocate(capacity: 16)
+        redBlocks = .allocate(capacity: RecentAudio.deepest)
+        redPayload = .allocate(capacity: Limits.redPayloadByteCount)
         scratch = .allocate(capacity: TransmitBatch.slotByteCount)
         scratch.initialize(repeating: 0)
         probeSamples = .allocate(capacity: LevelProbe.sampleCount)
@@ -100,6 +108,8 @@ public final class MediaEngine {
         sourceSSRCs.deallocate()
         rtcpContexts.deallocate()
         elements.deallocate()
+        redBlocks.deallocate()
+        redPayload.deallocate()
         scratch.deallocate()
         probeSamples.deallocate()
     }
@@ -107,7 +117,7 @@ public final class MediaEngine {
     // MARK: What the shell calls
 
     /// Send `transmit` before the next `receive`: one more packet might not find room for all of its receivers.
-    public var needsFlush: Bool { transmit.room < widestRoom + 4 }
+    public var needsFlush: Bool { transmit.room < min(widestRoom * packetsOfOne, transmit.capacity / 2) + 4 }
 
     /// Send `transmit` before the next command or handshake result: a gate that opens may send a whole key frame.
     public var needsFlushBeforeGates: Bool { transmit.room < KeyFrameKeeper.packetCount + widestRoom + 4 }

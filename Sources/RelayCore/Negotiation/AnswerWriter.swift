@@ -48,7 +48,7 @@ struct AnswerWriter {
     ) -> SessionDescription.Media {
         let agreed = plan.sections[position]
         let choice = plan.codecs[position]
-        let codecs = [choice.codec] + (choice.retransmission.map { [$0] } ?? [])
+        let codecs = choice.codecs
         var section = SessionDescription.Media(
             kind: media.kind, port: 9, transportProtocol: media.transportProtocol,
             formats: codecs.map { String($0.payloadType) })

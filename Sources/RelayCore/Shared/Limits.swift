@@ -82,6 +82,10 @@ public enum Limits {
     static let packetOverhead = 70
     /// What a receiver's path keeps free for each slot of sound, bits per second.
     static let audioReserve = 40_000
+    /// A RED payload is never longer than this, so that header, extensions and tag fit into a datagram beside it.
+    static let redPayloadByteCount = 1_000
+    /// What one earlier packet of sound in each packet costs of a receiver's path, bits per second.
+    static let redBlockRate = 40_000
     /// What a sender of simulcast may use beside its pictures, bits per second.
     static let senderReserve = 80_000
     /// A stream is not sent any more only when nobody has wanted it for so long.

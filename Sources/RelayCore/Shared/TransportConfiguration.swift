@@ -46,6 +46,8 @@ public struct MediaSection: Hashable, Sendable, Codable {
     public var payloadType: UInt8
     /// RTX payload type (RFC 4588) when negotiated.
     public var rtxPayloadType: UInt8?
+    /// RED payload type (RFC 2198) of audio when negotiated: what it repeats is of `payloadType`.
+    public var redPayloadType: UInt8?
     /// The client may send on this m-line.
     public var clientSends: Bool
     /// The client receives on this m-line: it is a slot that one other participant's track can be forwarded on.
@@ -74,6 +76,7 @@ public struct MediaSection: Hashable, Sendable, Codable {
         self.codec = codec
         self.payloadType = payloadType
         rtxPayloadType = nil
+        redPayloadType = nil
         clientSends = false
         clientReceives = false
         extensions = HeaderExtensionIDs()

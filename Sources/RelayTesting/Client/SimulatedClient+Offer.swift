@@ -41,6 +41,7 @@ extension SimulatedClient {
         let payloadType = kind == .audio ? dialect.opus : video.payloadType
         var formats = [payloadType]
         if kind == .video, let rtx = video.rtxPayloadType { formats.append(rtx) }
+        if kind == .audio, options.offersRED { formats.append(ClientDialect.red) }
         let isBundleOnly = dialect == .gstreamer && index > 0
         let name = kind == .audio ? "audio" : "video"
         var lines = [
@@ -71,6 +72,12 @@ extension SimulatedClient {
         if options.dialect != .aiortc { lines.append("a=fmtp:\(payloadType) minptime=10;useinbandfec=1") }
         if options.dialect.hasTransportCC, options.dialect != .firefox {
             lines.append("a=rtcp-fb:\(payloadType) transport-cc")
+        }
+        if options.offersRED {
+            lines += [
+                "a=rtpmap:\(ClientDialect.red) red/48000/2",
+                "a=fmtp:\(ClientDialect.red) \(payloadType)/\(payloadType)",
+            ]
         }
         return lines
     }

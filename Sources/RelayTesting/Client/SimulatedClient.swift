@@ -26,6 +26,10 @@ public final class SimulatedClient {
         public var tellsLevels = true
         /// Says of loud packets that they carry voice.
         public var marksVoice = true
+        /// Offers RED for its sound (RFC 2198).
+        public var offersRED = false
+        /// Earlier packets that go along with each of its own, where RED was agreed on and comes first.
+        public var repeatedPackets = 1
         /// Real Opus packets to cycle through instead of made-up payloads; they carry no stamp.
         public var opusPackets: [[UInt8]] = []
         public var videoInterval = Interval.milliseconds(40)
@@ -96,6 +100,8 @@ public final class SimulatedClient {
         public var earlyRTP = 0
         /// Did not open, or came again.
         public var unopenedRTP = 0
+        /// RED whose blocks do not fit, or that carries another payload type than was agreed on.
+        public var malformedRED = 0
         public var unopenedRTCP = 0
         public var replayedRTP = 0
         public var replayedRTCP = 0

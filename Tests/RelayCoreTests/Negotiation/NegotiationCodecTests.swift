@@ -19,10 +19,11 @@ struct NegotiationCodecTests {
         #expect(negotiated.lines.count { $0.hasPrefix("a=rtpmap:") } == 3)
     }
 
-    @Test("RED is never in the answer")
+    @Test("RED is in no answer of a room without it")
     func noRED() throws {
         let negotiated = try Negotiated(try recordedSDP("chromium-plain"))
         #expect(!negotiated.text.lowercased().contains("red/"))
+        #expect(negotiated.session.sections[0].redPayloadType == nil)
     }
 
     @Test("Opus is answered with in-band FEC and without DTX")
