@@ -42,6 +42,9 @@ extension SDPReader {
         case "ice-lite": description.isICELite = true
         case "sendrecv", "sendonly", "recvonly", "inactive":
             description.direction = SessionDescription.Direction(rawValue: line.name)
+        case "rtcp-xr":
+            let mode = readReceiverRoundTrip(line.value)
+            description.receiverRoundTrip = mode
         default: break
         }
     }
@@ -117,6 +120,9 @@ extension SDPReader {
         case "rtcp-mux": media?.hasRTCPMux = true
         case "rtcp-mux-only": media?.hasRTCPMuxOnly = true
         case "rtcp-rsize": media?.hasReducedSizeRTCP = true
+        case "rtcp-xr":
+            let mode = readReceiverRoundTrip(line.value)
+            media?.receiverRoundTrip = mode
         case "bundle-only": media?.isBundleOnly = true
         case "crypto": media?.hasCrypto = true
         case "end-of-candidates": media?.hasEndOfCandidates = true
@@ -135,6 +141,18 @@ extension SDPReader {
             if let candidate = readCandidate(line.value) { media?.candidates.append(candidate) }
         default: break
         }
+    }
+
+    /// Nil where the extended reports named are others, or the mode is none that RFC 3611 knows.
+    private func readReceiverRoundTrip(_ value: ArraySlice<UInt8>) -> String? {
+        for format in value.fields {
+            let (name, parameters) = format.halves(at: UInt8(ascii: "="))
+            guard name.elementsEqual("rcvr-rtt".utf8), let parameters else { continue }
+            // A size limit may follow; our answers are small.
+            let mode = parameters.halves(at: UInt8(ascii: ":")).0.text
+            return ["all", "sender"].contains(mode) ? mode : nil
+        }
+        return nil
     }
 
     /// Nil for what is not a host candidate over UDP: nothing is decided by candidates, so they are never an

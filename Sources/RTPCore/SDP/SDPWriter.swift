@@ -72,6 +72,7 @@ struct SDPWriter {
         if media.hasRTCPMux { line("a=rtcp-mux") }
         if media.hasRTCPMuxOnly { line("a=rtcp-mux-only") }
         if media.hasReducedSizeRTCP { line("a=rtcp-rsize") }
+        if let mode = media.receiverRoundTrip { line("a=rtcp-xr:rcvr-rtt=" + mode) }
         for mapping in media.extensions {
             let direction = mapping.direction.map { "/" + $0.rawValue } ?? ""
             line("a=extmap:\(mapping.id)\(direction) \(mapping.uri)")

@@ -11,6 +11,8 @@ public struct SessionDescription: Hashable, Sendable {
     public var isICELite = false
     /// A direction at session level, inherited by sections without one.
     public var direction: Direction?
+    /// As `Media.receiverRoundTrip`, at session level.
+    public var receiverRoundTrip: String?
     public var media: [Media] = []
 
     public init() {}
@@ -98,6 +100,9 @@ extension SessionDescription {
         public var hasRTCPMux = false
         public var hasRTCPMuxOnly = false
         public var hasReducedSizeRTCP = false
+        /// `a=rtcp-xr:rcvr-rtt` (RFC 3611 §5.1): receivers' reference times are to be answered, those of `all` or of
+        /// `sender`s only; the section's own or the session's.
+        public var receiverRoundTrip: String?
         public var isBundleOnly = false
         /// `a=crypto`: the section offers SDES keys (RFC 4568).
         public var hasCrypto = false

@@ -33,6 +33,7 @@ struct Transport {
     /// Our next SRTCP index: one count for all SSRCs that we report with.
     var rtcpSendIndex: UInt32 = 0
     var rtcpContextCount: UInt8 = 0
+    var referenceTimeCount: UInt8 = 0
     /// SSRC that our reports and feedback to this client carry.
     var reporterSSRC: UInt32 = 1
     // Deadlines of the transport's periodic work; the timer wheel holds the earliest.
@@ -66,6 +67,8 @@ struct TransportFlags: OptionSet {
     static let usesREMB = TransportFlags(rawValue: 32)
     /// A picture passes to it: its packets carry transport-wide numbers.
     static let numbered = TransportFlags(rawValue: 64)
+    /// Its receiver reference times (XR) are answered.
+    static let answersReferenceTimes = TransportFlags(rawValue: 128)
 }
 
 /// An address that passed a check of ours or of the client's.
@@ -107,6 +110,15 @@ struct RTCPContext {
         window |= 1 << UInt64(age)
         return true
     }
+}
+
+/// A receiver reference time (RFC 3611 §4.4) of one of a client's SSRCs, to be answered with the next report.
+struct ReferenceTime {
+    var ssrc: UInt32
+    /// The middle 32 bits.
+    var time: UInt32
+    var arrival: Instant
+    var isAnswered = false
 }
 
 /// What one SSRC of a participant carries.

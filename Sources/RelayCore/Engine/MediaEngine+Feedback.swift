@@ -42,6 +42,7 @@ extension MediaEngine {
             }
             _ = RTCPWriter.appendSourceDescription(
                 to: &out, ssrc: transport.pointee.reporterSSRC, cname: cname.span)
+            appendReferenceDelays(index, to: &out, now: now)
             if transport.pointee.flags.contains(.usesREMB),
                 transport.pointee.transportFeedback == nil || transport.pointee.heldTo < Limits.openREMB
             {

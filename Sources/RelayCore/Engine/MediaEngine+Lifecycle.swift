@@ -85,6 +85,7 @@ extension MediaEngine {
         if section.feedback.contains(.remb), section.kind == .video, section.clientSends {
             transport.pointee.flags.insert(.usesREMB)
         }
+        if section.feedback.contains(.referenceTime) { transport.pointee.flags.insert(.answersReferenceTimes) }
     }
 
     private func addTrack(
@@ -154,6 +155,10 @@ extension MediaEngine {
         transport.pointee.nextStatistics = now + Limits.statisticsInterval
         if transport.pointee.nextCheck > now + Limits.checkIntervalJoined {
             transport.pointee.nextCheck = now + Limits.checkIntervalJoined
+        }
+        // Who only receives gets sender reports as well.
+        if transport.pointee.nextReport == .distantFuture, transport.pointee.firstSubscription >= 0 {
+            transport.pointee.nextReport = now + Limits.reportInterval
         }
         news.append(.joined(transport.pointee.handle, at: now))
         fillSlots(ofRoom: transport.pointee.room, now: now)

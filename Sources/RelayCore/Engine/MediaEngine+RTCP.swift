@@ -54,8 +54,10 @@ extension MediaEngine {
             while let entry = entries.next(in: packet) { receiveKeyFrameWish(entry.ssrc, from: index, now: now) }
         case .transportFeedback:
             receiveTransportFeedback(item, packet, from: index, now: now)
+        case .extendedReport:
+            receiveExtendedReport(item, packet, from: index, now: now)
         default:
-            // SDES, BYE, APP, XR, REMB: of no consequence for forwarding.
+            // SDES, BYE, APP, REMB: of no consequence for forwarding.
             break
         }
     }

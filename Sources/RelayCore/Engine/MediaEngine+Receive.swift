@@ -115,7 +115,7 @@ extension MediaEngine {
         let isChange = track.pointee.currentSource >= 0
         track.pointee.currentSource = source
         let transport = transports + Int(track.pointee.transport)
-        if transport.pointee.nextReport == .distantFuture {
+        if transport.pointee.nextReport == .distantFuture || transport.pointee.sourceCount == 1 {
             transport.pointee.nextReport = now + Limits.reportInterval
             timers.setIfEarlier(track.pointee.transport, to: transport.pointee.nextReport)
         }

@@ -34,6 +34,7 @@ public final class MediaEngine {
     let sources: UnsafeMutablePointer<Source>
     let sourceSSRCs: UnsafeMutablePointer<UInt32>
     let rtcpContexts: UnsafeMutablePointer<RTCPContext>
+    let referenceTimes: UnsafeMutablePointer<ReferenceTime>
     let tracks: Slab<Track>
     let subscriptions: Slab<Subscription>
     /// Header-extension elements of the packet at hand: sender's id, offset, byte count.
@@ -89,6 +90,7 @@ public final class MediaEngine {
         sources = .allocate(capacity: capacity * Limits.sourcesPerTransport)
         sourceSSRCs = .allocate(capacity: capacity * Limits.sourcesPerTransport)
         rtcpContexts = .allocate(capacity: capacity * Limits.sourcesPerTransport)
+        referenceTimes = .allocate(capacity: capacity * Limits.referenceTimesPerTransport)
         tracks = Slab(capacity: capacity * 4)
         subscriptions = Slab(capacity: capacity * 8)
         elements = .allocate(capacity: 16)
@@ -107,6 +109,7 @@ public final class MediaEngine {
         sources.deallocate()
         sourceSSRCs.deallocate()
         rtcpContexts.deallocate()
+        referenceTimes.deallocate()
         elements.deallocate()
         redBlocks.deallocate()
         redPayload.deallocate()

@@ -58,6 +58,7 @@ struct AnswerWriter {
         plan.simulcasts[position]?.answer(in: &section)
         section.hasRTCPMux = true
         section.hasReducedSizeRTCP = media.hasReducedSizeRTCP
+        section.receiverRoundTrip = media.receiverRoundTrip
         section.direction = SessionDescription.Direction(
             sends: agreed.clientReceives, receives: agreed.clientSends)
         section.transport = endpoint.transport(localICE)

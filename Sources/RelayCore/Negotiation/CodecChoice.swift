@@ -55,7 +55,7 @@ struct CodecChoice {
 
     private static let knownFeedback: [(String, RTCPFeedback)] = [
         ("nack", .nack), ("nack pli", .pli), ("ccm fir", .fir), ("goog-remb", .remb),
-        ("transport-cc", .transportCC),
+        ("transport-cc", .transportCC), ("rrtr", .referenceTime),
     ]
 }
 

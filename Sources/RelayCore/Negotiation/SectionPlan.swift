@@ -96,6 +96,7 @@ struct SectionPlan {
         section.rtxPayloadType = choice.retransmission?.payloadType
         section.redPayloadType = choice.redundancy?.payloadType
         section.feedback = choice.feedback
+        if media.receiverRoundTrip != nil { section.feedback.insert(.referenceTime) }
         try claim(section.payloadType, as: codec.sdpName, media, index)
         if let rtx = section.rtxPayloadType {
             try claim(rtx, as: "rtx of \(section.payloadType)", media, index)

@@ -23,6 +23,8 @@ public enum DropReason: Int, CaseIterable, Sendable {
     // RTCP.
     case rtcpUnknownAddress, rtcpBeforeKeys, rtcpTooShort, rtcpAuthentication, rtcpReplayed, rtcpMalformed
     case rtcpForeignSSRC, nackUnknownPacket, nackBudget
+    /// A block of an extended report that is of no use here, or a report that was not agreed on.
+    case xrSkipped
     // Sending.
     case sendWithoutPath, sendBeforeValidation, transmitFull
 

@@ -89,7 +89,7 @@ public struct MediaSection: Hashable, Sendable, Codable {
     }
 }
 
-/// RTCP feedback negotiated on an m-line (RFC 4585, RFC 5104, draft-holmer transport-cc, draft-alvestrand REMB).
+/// RTCP feedback negotiated on an m-line (RFC 4585, RFC 5104, draft-holmer transport-cc, draft-alvestrand REMB, RFC 3611).
 public struct RTCPFeedback: OptionSet, Hashable, Sendable, Codable {
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -98,6 +98,8 @@ public struct RTCPFeedback: OptionSet, Hashable, Sendable, Codable {
     public static let fir = RTCPFeedback(rawValue: 4)
     public static let transportCC = RTCPFeedback(rawValue: 8)
     public static let remb = RTCPFeedback(rawValue: 16)
+    /// The client's receiver reference times are answered.
+    public static let referenceTime = RTCPFeedback(rawValue: 32)
 }
 
 /// Everything a worker needs to run one participant's transport.

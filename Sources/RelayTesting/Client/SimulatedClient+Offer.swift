@@ -55,6 +55,7 @@ extension SimulatedClient {
         lines += dialect.extensions(kind).map { "a=extmap:\($0.id)\($0.suffix) \($0.kind.uri)" }
         lines += [sends ? "a=sendrecv" : "a=recvonly", "a=rtcp-mux"]
         if dialect != .aiortc { lines.append("a=rtcp-rsize") }
+        if options.offersReferenceTimes { lines.append("a=rtcp-xr:rcvr-rtt=all") }
         if sends { lines.append("a=msid:s\(tag) \(name)\(tag)") }
         lines += kind == .audio ? audioCodec(payloadType) : videoCodec(video)
         if sends, kind == .video { lines += simulcastLines }

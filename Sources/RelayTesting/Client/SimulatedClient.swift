@@ -54,6 +54,8 @@ public final class SimulatedClient {
         public var sendsTransportFeedback = true
         /// Makes its pictures smaller when the relay limits its rate.
         public var obeysBitrateLimits = true
+        /// Offers that its receiver reference times be answered (RFC 3611).
+        public var offersReferenceTimes = false
         /// Keeps what it received packet by packet (else only counts).
         public var keepsPackets = true
         /// Shared by many clients of a load generator; nil: its own.
@@ -125,6 +127,8 @@ public final class SimulatedClient {
     /// The relay's last sender report of each SSRC.
     public internal(set) var senderReports: [UInt32: SenderReportSeen] = [:]
     public internal(set) var lastReceiverBlocks: [ReportBlock] = []
+    /// The relay's answers to receiver reference times, in the order they came.
+    public internal(set) var referenceDelays: [ReceiverReferenceDelay] = []
     public internal(set) var roundTrip: Interval?
     public internal(set) var connectedAt: Instant?
     /// The address that the relay saw, by its last answer.

@@ -194,8 +194,22 @@ struct SDPReaderTests {
     @Test("unknown attributes and line types are passed over")
     func unknown() throws {
         let media = try readMedia(
-            "b=AS:100", "k=clear:x", "a=cryptex", "a=rtcp-xr:rcvr-rtt=all", "a=:", "a=x")
+            "b=AS:100", "k=clear:x", "a=cryptex", "a=:", "a=x")
         #expect(media.codecs.isEmpty)
+    }
+
+    @Test(
+        "whose reference times are answered is read, other extended reports are passed over",
+        arguments: [
+            ("rcvr-rtt=all", "all"), ("pkt-loss-rle rcvr-rtt=sender:40", "sender"), ("rcvr-rtt=none", nil),
+            ("rcvr-rtt", nil),
+            ("stat-summary=loss,dup", nil), ("", nil),
+        ] as [(String, String?)])
+    func receiverRoundTrip(value: String, mode: String?) throws {
+        #expect(try readMedia("a=rtcp-xr:" + value).receiverRoundTrip == mode)
+        let whole = try SessionDescription(
+            parsing: sdpBytes(sessionLines + ["a=rtcp-xr:" + value, "m=audio 9 UDP/TLS/RTP/SAVPF 111"]))
+        #expect(whole.media[0].receiverRoundTrip == mode)
     }
 
     @Test("formats of other protocols than RTP need not be numbers")
