@@ -1,4 +1,4 @@
-"""Chromium as a client of the lab: one browser, a tab for each client, its fake devices fed with scene.py's picture and sound."""
+"""Chromium as a client of the lab: a tab for each client, its fake devices fed with scene.py's picture and sound."""
 import asyncio
 import functools
 import http.server
@@ -28,10 +28,10 @@ class BlankPages(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class Tabs:
-    """A Chromium with a tab for each of the two clients; all of it ends with `stop`."""
+class Window:
+    """A Chromium with a tab for each of `names`, each of them a client; all of it ends with `stop`."""
 
-    def __init__(self):
+    def __init__(self, names):
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), BlankPages)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.folder = tempfile.TemporaryDirectory(prefix="media-relay-lab-")
@@ -40,9 +40,10 @@ class Tabs:
         scene.write_microphone(microphone)
         flags = [f"--use-file-for-fake-video-capture={camera}", f"--use-file-for-fake-audio-capture={microphone}"]
         address = f"http://127.0.0.1:{self.server.server_address[1]}/?name="
-        self.browser = browser.chromium(address + "first", flags)
-        browser.open_tab(address + "second")
-        self.peers = [TabPeer(browser.Page(f"name={name}")) for name in ("first", "second")]
+        self.browser = browser.chromium(address + names[0], flags)
+        for name in names[1:]:
+            browser.open_tab(address + name)
+        self.peers = [TabPeer(browser.Page(f"name={name}")) for name in names]
 
     def stop(self):
         self.browser.stop()

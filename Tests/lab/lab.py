@@ -47,9 +47,7 @@ def planned(options):
         names = options.profiles.split(",") if options.profiles else PROFILES if client == "wrtc" else CHROMIUM_PROFILES
         for name in names:
             is_short = changes_address(PROFILES[name]) or name == "delay-step"
-            # A browser is not put into another network here.
-            if client == "wrtc" or not PROFILES[name].others:
-                yield client, name, min(options.seconds, CHANGE_SECONDS) if is_short else options.seconds
+            yield client, name, min(options.seconds, CHANGE_SECONDS) if is_short else options.seconds
 
 
 def pair(name, client, seconds, ways=("relay", "direct"), apart=False):

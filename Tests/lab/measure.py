@@ -54,22 +54,12 @@ async def run_call(profile, seconds, relay, kind):
     from calls import DirectCall, RelayCall
     from link import Link
 
-    networks = tabs = None
-    addresses = ("127.0.0.1", "127.0.0.1")
+    networks, addresses = None, ("127.0.0.1", "127.0.0.1")
     if profile.others:
         from networks import SERVER, TwoNetworks
 
         networks, addresses = TwoNetworks(), (SERVER, "127.0.0.1")
-    if kind == "chromium":
-        from chromium import Tabs
-
-        tabs = Tabs()
-        first, second = tabs.peers
-    else:
-        from peer import RemotePeer
-
-        first = await RemotePeer().start()
-        second = await (networks or RemotePeer()).start()
+    (first, second), windows = await clients(kind, networks)
     host, port = relay.media.rsplit(":", 1) if relay else (None, 0)
     link = Link(profile, (host, int(port)) if relay else None, addresses)
     call = RelayCall(relay, link, first, second) if relay else DirectCall(link, first, second)
@@ -77,9 +67,24 @@ async def run_call(profile, seconds, relay, kind):
         series, pauses = await observe(call, link, profile, seconds, networks)
     finally:
         counters = link.end()
-        if tabs:
-            tabs.stop()
+        for one in [*windows, *filter(None, [networks])]:
+            one.stop()
     return {"link": counters, "series": series, "pauses": pauses, **summary(series)}
+
+
+async def clients(kind, networks):
+    """Both clients, and the browsers that they are in. With `networks` the second one lives there."""
+    if kind == "chromium":
+        from chromium import Window
+        from networks import within
+
+        windows = [Window(["first", "second"])] if not networks else [
+            Window(["first"]), within(networks.inside, lambda: Window(["second"]))]
+        return [peer for window in windows for peer in window.peers], windows
+    from peer import RemotePeer
+
+    prefix = ("nsenter", "--target", str(networks.inside), "--net") if networks else ()
+    return [await RemotePeer().start(), await RemotePeer(prefix).start()], []
 
 
 def media(counters):

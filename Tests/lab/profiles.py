@@ -42,4 +42,4 @@ PROFILES = {profile.name: profile for profile in (
         what="Wi-Fi (30 ms round trip, 8 Mbit/s) gone at 10 s, then mobile (90 ms, 2.5 Mbit/s up, 4 down)"),
 )}
 # What Chromium is measured with beside libwebrtc's own client: it is the same engine, and slower to measure.
-CHROMIUM_PROFILES = ("clean", "loss-5", "step", "rebind")
+CHROMIUM_PROFILES = ("loss-5", "step", "rebind", "wifi-mobile")

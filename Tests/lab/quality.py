@@ -77,7 +77,8 @@ def text(given, results):
         lines += [
             "## Another address in mid-call", "",
             "The longest time without a new packet of sound and without a new picture, ms. `rebind`: the client does not notice; "
-            "`wifi-mobile`: its app restarts ICE 0.1 s after the Wi-Fi is gone, and signaling takes 0.2 s of that.", "",
+            "`wifi-mobile`: its app restarts ICE 0.1 s after the Wi-Fi is gone, and signaling takes another 0.2 s. Chromium itself takes "
+            "2 s more until it sends anything from its new address; the relay sends there 0.18 s later (two round trips).", "",
             "| profile | client | way | near, sound | near, picture | far, sound | far, picture |", "|---|---|---|---:|---:|---:|---:|", *moved, ""]
     return lines
 

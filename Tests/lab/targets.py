@@ -84,24 +84,17 @@ def loss_down(relay, _direct, calls):
         yield "10 % loss far down: the picture's rate ≥ 90 % of that without loss", share >= 0.9, f"{100 * share:.0f} %"
 
 
-def rebind(relay, direct, _calls):
-    yield from move("another address unnoticed", relay, direct, lambda longest, without: without is None or longest <= without + 100)
-
-
-def wifi_mobile(relay, direct, _calls):
-    yield from move("Wi-Fi to mobile", relay, direct, lambda longest, _without: longest <= 2_000)
-
-
-def move(what, relay, direct, holds):
-    bound = "within 2 s" if what == "Wi-Fi to mobile" else "no later than directly"
+def move(relay, direct, _calls):
+    what = "another address unnoticed" if relay["profile"] == "rebind" else "Wi-Fi to mobile"
     for name, title in (("soundMs", "sound"), ("pictureMs", "picture")):
         longest, without = (max(call["pauses"][one][name] for one in BOTH) if call else None for call in (relay, direct))
         compared = "" if without is None else f" (direct {without})"
-        yield f"{what}: {title} back {bound}", holds(longest, without), f"after {longest} ms{compared}"
+        holds = longest <= 1_000 or without is not None and longest <= without + 100
+        yield f"{what}: {title} back within 1 s, or no later than directly", holds, f"after {longest} ms{compared}"
 
 
 TARGETS = {
-    "clean": clean, "loss-5": loss_5, "step": step, "loss-down": loss_down, "rebind": rebind, "wifi-mobile": wifi_mobile}
+    "clean": clean, "loss-5": loss_5, "step": step, "loss-down": loss_down, "rebind": move, "wifi-mobile": move}
 
 
 def judge(results):
