@@ -70,7 +70,7 @@ class WrtcClient:
         await self.pc.set_local_description()
         posted = time.monotonic()
         self.location, answer = await asyncio.to_thread(
-            self.relay.prepare, self.room, self.bearer, self.pc.local_description.sdp, state)
+            self.relay.prepare, self.room, self.bearer, self.offered(self.pc.local_description.sdp), state)
         if self.proxy:
             answer = self.proxy.rewritten(answer)
         await self.pc.set_remote_description(webrtc.RTCSessionDescriptionInit(type="answer", sdp=answer))
@@ -79,6 +79,10 @@ class WrtcClient:
         except asyncio.TimeoutError:
             raise AssertionError(f"{self.uid} is {self.pc.connection_state} 10 s after its POST") from None
         self.connect_seconds = time.monotonic() - posted
+
+    def offered(self, sdp):
+        """What of its description the client offers."""
+        return sdp
 
     async def play_tone(self):
         writer = self.audio.writable.get_writer()

@@ -26,11 +26,13 @@ def to_link(sdp, address, port):
 
 
 class RelayCall:
-    def __init__(self, relay, link, first, second):
-        self.relay, self.link, self.first, self.second = relay, link, first, second
+    """`red`: in a room with redundant sound."""
+
+    def __init__(self, relay, link, first, second, red=False):
+        self.relay, self.link, self.first, self.second, self.red = relay, link, first, second, red
 
     async def start(self):
-        room = self.relay.create_room(kind="peer", media="video")
+        room = self.relay.create_room(kind="peer", media="video", red=self.red)
         self.locations, self.bearers = {}, {}
         for name, peer in (("first", self.first), ("second", self.second)):
             self.bearers[name] = participant(room, name)

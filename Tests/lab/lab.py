@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Calls of real clients over emulated networks, through the relay and without it, side by side.
 
-Usage: lab.py [--profiles NAME,…] [--clients wrtc,chromium] [--seconds N] [--out DIR] [--no-direct] [--apart] [--docs] [--list]
+Usage: lab.py [--profiles NAME,…] [--clients wrtc,chromium] [--seconds N] [--out DIR] [--no-direct] [--no-red] [--apart] [--docs] [--list]
 Prints one table and which targets hold; writes the figures (JSON) and a plot for each profile (SVG); --docs: docs/quality.md with
 its plots, too. Needs root (namespaces), and the clients of Tests/interop/requirements.txt in the Python that runs it.
 """
@@ -20,7 +20,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 import quality  # noqa: E402
 from measure import Running, changes_address  # noqa: E402
 from plots import draw  # noqa: E402
-from profiles import CHROMIUM_PROFILES, PROFILES  # noqa: E402
+from profiles import CHROMIUM_PROFILES, PROFILES, RED_PROFILES  # noqa: E402
 from targets import judge  # noqa: E402
 
 # Long enough where the client changes its address and nothing else happens.
@@ -64,6 +64,8 @@ def run(options, plan):
     for count, (client, name, seconds) in enumerate(plan, 1):
         try:
             found = pair(name, client, seconds, ("relay",) if options.no_direct else ("relay", "direct"), options.apart)
+            if name in RED_PROFILES and not options.no_red:
+                found += pair(name, client, seconds, ("red",))
         except AssertionError as error:
             print(f"FAILED  {error}", flush=True)
             failures.append(f"{name} ({client})")
@@ -86,6 +88,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--out", default=str(ROOT / "bench/out/lab"))
     parser.add_argument("--no-direct", action="store_true")
+    parser.add_argument("--no-red", action="store_true", help="no calls with redundant sound")
     parser.add_argument("--apart", action="store_true", help="never two calls at a time")
     parser.add_argument("--docs", action="store_true", help="write docs/quality.md")
     parser.add_argument("--list", action="store_true", help="the profiles")

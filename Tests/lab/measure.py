@@ -50,7 +50,7 @@ async def observe(call, link, profile, seconds, networks):
     return series, pauses
 
 
-async def run_call(profile, seconds, relay, kind):
+async def run_call(profile, seconds, relay, kind, red=False):
     from calls import DirectCall, RelayCall
     from link import Link
 
@@ -62,7 +62,7 @@ async def run_call(profile, seconds, relay, kind):
     (first, second), windows = await clients(kind, networks)
     host, port = relay.media.rsplit(":", 1) if relay else (None, 0)
     link = Link(profile, (host, int(port)) if relay else None, addresses)
-    call = RelayCall(relay, link, first, second) if relay else DirectCall(link, first, second)
+    call = RelayCall(relay, link, first, second, red) if relay else DirectCall(link, first, second)
     try:
         series, pauses = await observe(call, link, profile, seconds, networks)
     finally:
@@ -125,7 +125,7 @@ def inside(name, way, kind, seconds):
         found = asyncio.run(run_call(profile, seconds, None, kind))
     else:
         with Relay() as relay:
-            found = asyncio.run(run_call(profile, seconds, relay, kind))
+            found = asyncio.run(run_call(profile, seconds, relay, kind, way == "red"))
     print("\nresult: " + json.dumps({"profile": name, "way": way, "client": kind, "seconds": seconds, **found}), flush=True)
     # Clients leave threads behind; they are no business of the result.
     os._exit(0)

@@ -1,7 +1,7 @@
 """Line plots of the lab as SVG: what each client received, over time, through the relay and directly."""
 
 WIDTH, HEIGHT, MARGIN = 860, 170, 46
-COLOURS = {"relay": "#2f5fb3", "direct": "#b3702f"}
+COLOURS = {"relay": "#2f5fb3", "direct": "#b3702f", "red": "#b32f4a"}
 
 
 def grown(field, factor):
@@ -39,7 +39,7 @@ def draw(path, results, what):
         f'<text x="{MARGIN}" y="18" font-size="14" font-weight="650">{results[0]["profile"]}: {what} ({results[0]["client"]})</text>',
     ]
     for k, way in enumerate(COLOURS):
-        parts.append(f'<text x="{WIDTH - 130 + 60 * k}" y="18" fill="{COLOURS[way]}">— {way}</text>')
+        parts.append(f'<text x="{WIDTH - 190 + 60 * k}" y="18" fill="{COLOURS[way]}">— {way}</text>')
     for index, (title, figures, name) in enumerate(PANELS):
         lines = {result["way"]: figures(result["series"], name) for result in results}
         parts += panel(title, lines, 30 + HEIGHT * index)

@@ -41,5 +41,7 @@ PROFILES = {profile.name: profile for profile in (
         others=[{"prefix": MOBILE, "ab": {"delay": 45, "jitter": 10, "rate": 2500}, "ba": {"delay": 45, "jitter": 10, "rate": 4000}}],
         what="Wi-Fi (30 ms round trip, 8 Mbit/s) gone at 10 s, then mobile (90 ms, 2.5 Mbit/s up, 4 down)"),
 )}
+# Where a call in a room with redundant sound (RED) is measured as well.
+RED_PROFILES = ("loss-2", "loss-5", "loss-10", "bursts")
 # What Chromium is measured with beside libwebrtc's own client: it is the same engine, and slower to measure.
 CHROMIUM_PROFILES = ("loss-5", "step", "rebind", "wifi-mobile")

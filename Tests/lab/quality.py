@@ -63,7 +63,8 @@ def text(given, results):
         f"Each call lasts {given['seconds']} s (those that only change an address: 30 s) behind 5 s without impairment. The second client, "
         "*far*, is behind the emulated link, the first one, *near*, on a perfect network; a row says what that side sees and hears of the "
         "other, and last what its own encoder makes. Both send 320×240 at 25 frames a second, up to 2 Mbit/s, and a voice-like sound. "
-        "*direct* is the same two clients over the same link without the relay, at the same time (Chromium: after it). Direct calls have "
+        "*direct* is the same two clients over the same link without the relay, at the same time (Chromium: after it), *red* the same "
+        "through the relay in a room with redundant sound (`red: true`). Direct calls have "
         "error correction for video (ULPFEC) as well, which is counted in their kbit/s and takes half of a narrow link. The link is a "
         "user-space emulator (`Tests/lab/link.py`), seeded; clients, link and relay share the machine's processors.", "",
         "## Targets", "", "| target | client | measured | |", "|---|---|---|---|"]
