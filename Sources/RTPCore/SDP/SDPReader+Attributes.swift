@@ -155,17 +155,24 @@ extension SDPReader {
         return nil
     }
 
-    /// Nil for what is not a host candidate over UDP: nothing is decided by candidates, so they are never an
-    /// error.
+    /// Nil for what is neither a host candidate over UDP nor a passive one over TCP: nothing is decided by candidates,
+    /// so they are never an error.
     private func readCandidate(_ value: ArraySlice<UInt8>) -> SessionDescription.Candidate? {
         let fields = value.fields
         guard fields.count >= 8, let component = fields[1].decimal(upTo: 256),
-            fields[2].text.lowercased() == "udp", let priority = fields[3].decimal(upTo: UInt64(UInt32.max)),
+            let priority = fields[3].decimal(upTo: UInt64(UInt32.max)),
             let port = fields[5].decimal(upTo: 65_535), fields[0].isVisible, fields[4].isVisible,
             fields[6].elementsEqual("typ".utf8), fields[7].elementsEqual("host".utf8)
         else { return nil }
+        let isStream = fields[2].text.lowercased() == "tcp"
+        if isStream {
+            guard fields.count >= 10, fields[8].elementsEqual("tcptype".utf8), fields[9].elementsEqual("passive".utf8)
+            else { return nil }
+        } else {
+            guard fields[2].text.lowercased() == "udp" else { return nil }
+        }
         return SessionDescription.Candidate(
             foundation: fields[0].text, component: UInt16(component), priority: UInt32(priority),
-            address: fields[4].text, port: UInt16(port))
+            address: fields[4].text, port: UInt16(port), isStream: isStream)
     }
 }

@@ -63,8 +63,8 @@ struct SDPWriter {
         transport(media.transport)
         for candidate in media.candidates {
             line(
-                "a=candidate:\(candidate.foundation) \(candidate.component) udp \(candidate.priority) "
-                    + "\(candidate.address) \(candidate.port) typ host")
+                "a=candidate:\(candidate.foundation) \(candidate.component) \(candidate.isStream ? "tcp" : "udp") \(candidate.priority) "
+                    + "\(candidate.address) \(candidate.port) typ host\(candidate.isStream ? " tcptype passive" : "")")
         }
         if media.hasEndOfCandidates { line("a=end-of-candidates") }
         if !isFragment { line("a=\(media.direction.rawValue)") }

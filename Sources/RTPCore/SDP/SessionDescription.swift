@@ -219,19 +219,25 @@ extension SessionDescription {
         }
     }
 
-    /// `a=candidate` of type host over UDP (RFC 8839 §5.1).
+    /// `a=candidate` of type host, over UDP (RFC 8839 §5.1) or passively over TCP (RFC 6544 §4.5).
     public struct Candidate: Hashable, Sendable {
         public var foundation: String
         public var component: UInt16
         public var priority: UInt32
         public var address: String
         public var port: UInt16
-        public init(foundation: String, component: UInt16, priority: UInt32, address: String, port: UInt16) {
+        /// The peer connects to it over TCP; else UDP.
+        public var isStream: Bool
+        public init(
+            foundation: String, component: UInt16, priority: UInt32, address: String, port: UInt16,
+            isStream: Bool = false
+        ) {
             self.foundation = foundation
             self.component = component
             self.priority = priority
             self.address = address
             self.port = port
+            self.isStream = isStream
         }
     }
 }

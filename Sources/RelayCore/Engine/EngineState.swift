@@ -16,6 +16,8 @@ struct Transport {
     /// Local address and peer of the selected path, copied here for sending.
     var local: UInt8 = 0
     var peer = PeerAddress.none
+    /// There is somewhere to send to: no packet comes from port 0.
+    @inline(__always) var hasPeer: Bool { peer.port != 0 }
     var receiveCipher: SRTPCipher?
     var sendCipher: SRTPCipher?
     /// First of the transport's tracks (what it sends) and subscriptions (its slots); -1: none.
@@ -75,7 +77,7 @@ struct TransportFlags: OptionSet {
 struct Path {
     var address = PeerAddress.none
     var local: UInt8 = 0
-    /// It answered a check of ours, or DTLS completed on it: nobody is aimed at.
+    /// It answered a check of ours, or DTLS completed on it, or it is a TCP connection: nobody is aimed at.
     var isValidated = false
     var isNominated = false
     /// Our check that waits for its answer.

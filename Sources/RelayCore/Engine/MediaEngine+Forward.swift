@@ -173,7 +173,7 @@ extension MediaEngine {
         payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int, now: Instant
     ) {
         let receiver = transports + Int(subscription.pointee.receiver)
-        guard let cipher = receiver.pointee.sendCipher, receiver.pointee.selectedPath >= 0 else {
+        guard let cipher = receiver.pointee.sendCipher, receiver.pointee.hasPeer else {
             return counters.drop(.sendWithoutPath)
         }
         guard let out = transmit.reserve() else { return counters.drop(.transmitFull) }

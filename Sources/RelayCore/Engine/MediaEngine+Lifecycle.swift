@@ -252,7 +252,7 @@ extension MediaEngine {
 
     /// A transport's last datagram is made by the handshaker after the transport is gone: where it goes is kept until then.
     private func rememberForGoodbye(_ transport: Transport) {
-        guard transport.selectedPath >= 0 else { return }
+        guard transport.hasPeer else { return }
         if goodbyes.count >= 4_096 { goodbyes.removeAll() }
         goodbyes[transport.handle] = (transport.peer, transport.local)
     }

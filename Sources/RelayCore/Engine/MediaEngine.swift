@@ -148,6 +148,16 @@ public final class MediaEngine {
         }
     }
 
+    /// Whether an authenticated check has come from `peer`, and its session is still here.
+    public func isKnown(_ peer: PeerAddress) -> Bool { flows.find(peer) != nil }
+
+    /// Nothing can be sent to `peer` any more: its TCP connection is gone. Where it was the selected path the session has
+    /// none until the client's next check, from wherever it comes; liveness runs on.
+    public func forget(_ peer: PeerAddress) {
+        guard let flow = flows.find(peer) else { return }
+        abandon(flow.path, of: flow.transport)
+    }
+
     /// Carries out what the conductor decided. Unknown handles are no-ops.
     public func apply(_ command: WorkerCommand, now: Instant) {
         switch command {

@@ -44,6 +44,10 @@ public enum Limits {
     static let lost = Interval.seconds(30)
     /// The selected path moves at most once in this time (T18).
     static let pathSwitchInterval = Interval.seconds(1)
+    /// So long nothing came on the selected path before another one on which the client is heard takes its place without
+    /// being nominated: more than two of our checks without an answer.
+    static let pathSilenceJoined = Interval.seconds(3)
+    static let pathSilencePrepared = Interval.seconds(12)
     /// Sender and receiver reports (RFC 3550 §6.2 allows less than 5 s for a small session).
     static let reportInterval = Interval.seconds(1)
     /// transport-cc feedback (EXPERIMENTS.md B: accepted by all clients that negotiate it).

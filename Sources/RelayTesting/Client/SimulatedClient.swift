@@ -45,6 +45,8 @@ public final class SimulatedClient {
         public var consentInterval = Interval.seconds(5)
         /// Nominates with its first check, as Firefox does.
         public var nominatesAtOnce = false
+        /// Nominates its address once and no later one, as aiortc does.
+        public var nominatesOnce = false
         /// Answers the relay's checks.
         public var answersChecks = true
         /// Names its SSRCs in the offer.
