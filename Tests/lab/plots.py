@@ -11,6 +11,10 @@ def grown(field, factor):
     return points
 
 
+def encodes(series, name):
+    return [(sample["at"], sample[name]["targetRate"] / 1000) for sample in series]
+
+
 def round_trip(series, name):
     return [(sample["at"], sample[name]["roundTrip"] * 1000) for sample in series]
 
@@ -25,9 +29,9 @@ def concealed(series, name):
 
 
 PANELS = (
-    ("far receives, video kbit/s", grown("videoBytes", 8 / 1000), "second"), ("far decodes, frames/s", grown("frames", 1), "second"),
-    ("far hears, concealed %", concealed, "second"), ("far's round trip, ms", round_trip, "second"),
-    ("near receives, video kbit/s", grown("videoBytes", 8 / 1000), "first"),
+    ("near's encoder makes, kbit/s", encodes, "first"), ("far receives, video kbit/s (direct: with ULPFEC)", grown("videoBytes", 8 / 1000), "second"),
+    ("far decodes, frames/s", grown("frames", 1), "second"), ("far hears, concealed %", concealed, "second"),
+    ("far's round trip, ms", round_trip, "second"),
 )
 
 
