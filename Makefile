@@ -59,12 +59,14 @@ bench-ring: build
 	@.venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
 	.venv/bin/python bench/ring_latency.py
 
-## Calls of real clients over emulated networks, through the relay and without it: a table, and plots in bench/out/lab (root).
+## Calls of real clients over emulated networks, through the relay and without it: a table, plots in bench/out/lab and which targets
+## hold, in some 25 min (root). PROFILES=loss-5,step and CLIENTS=wrtc: those; SECONDS=20: shorter; DOCS=1: writes docs/quality.md too.
 lab: build
 	scripts/install-packages.sh interop
 	@[ -x .venv/bin/python ] || python3 -m venv .venv
 	@.venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
-	unshare -n sh -c "ip link set lo up && .venv/bin/python Tests/lab/lab.py $(if $(PROFILES),--profiles $(PROFILES))"
+	.venv/bin/python Tests/lab/lab.py $(if $(PROFILES),--profiles $(PROFILES)) $(if $(CLIENTS),--clients $(CLIENTS)) \
+		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(DOCS),--docs)
 
 packages:
 	@scripts/install-packages.sh build

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <pthread.h>
 #include <sched.h>
@@ -79,23 +80,27 @@ int lio_send(int fd, struct lio_message *messages, unsigned count) {
 
 int lio_is_truncated(const struct lio_message *message) { return (message->flags & MSG_TRUNC) != 0; }
 
-int lio_read_name(const struct lio_message *message, uint64_t *high, uint64_t *low, uint16_t *port) {
-    const struct sockaddr *any = message->name;
-    if (message->name_byte_count >= sizeof(struct sockaddr_in) && any->sa_family == AF_INET) {
-        const struct sockaddr_in *v4 = message->name;
+static int read_name(const void *name, uint32_t byte_count, uint64_t *high, uint64_t *low, uint16_t *port) {
+    const struct sockaddr *any = name;
+    if (byte_count >= sizeof(struct sockaddr_in) && any->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = name;
         *high = 0;
         *low = mapped_ipv4(v4->sin_addr.s_addr);
         *port = be16toh(v4->sin_port);
         return 0;
     }
-    if (message->name_byte_count >= sizeof(struct sockaddr_in6) && any->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *v6 = message->name;
+    if (byte_count >= sizeof(struct sockaddr_in6) && any->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = name;
         *high = read_u64(v6->sin6_addr.s6_addr);
         *low = read_u64(v6->sin6_addr.s6_addr + 8);
         *port = be16toh(v6->sin6_port);
         return 0;
     }
     return -EAFNOSUPPORT;
+}
+
+int lio_read_name(const struct lio_message *message, uint64_t *high, uint64_t *low, uint16_t *port) {
+    return read_name(message->name, message->name_byte_count, high, low, port);
 }
 
 uint32_t lio_write_name(struct lio_name *name, int is_ipv4, uint64_t high, uint64_t low, uint16_t port) {
@@ -219,6 +224,57 @@ int lio_bound_port(int fd) {
     if (getsockname(fd, (struct sockaddr *)&name, &byte_count) < 0) return -errno;
     // The port lies at the same place in both families.
     return be16toh(((struct sockaddr_in *)&name)->sin_port);
+}
+
+// MARK: TCP
+
+int lio_tcp_listen(
+    int is_ipv4, uint64_t high, uint64_t low, uint16_t port, int unsent_byte_count, int silence_ms, int backlog) {
+    int fd = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    if (fd < 0) return -errno;
+    // A port with connections of a process that has ended is free; one that is listened on is not. Connections inherit
+    // the rest.
+    int result = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (result == 0 && !is_ipv4) result = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    if (result == 0) result = set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (result == 0) result = set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_byte_count);
+    if (result == 0) result = set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ms);
+    if (result == 0) result = lio_bind(fd, is_ipv4, high, low, port);
+    if (result == 0) result = result_of(listen(fd, backlog));
+    if (result < 0) {
+        close(fd);
+        return result;
+    }
+    return fd;
+}
+
+int lio_tcp_take(int fd, uint64_t *high, uint64_t *low, uint16_t *port) {
+    struct lio_name name;
+    socklen_t byte_count = sizeof name;
+    int taken = accept4(fd, (struct sockaddr *)&name, &byte_count, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (taken < 0) return -errno;
+    int result = read_name(&name, byte_count, high, low, port);
+    if (result < 0) {
+        close(taken);
+        return result;
+    }
+    return taken;
+}
+
+int64_t lio_stream_send_buffers(int fd, struct lio_buffer *buffers, int count) {
+    struct msghdr message = {.msg_iov = (struct iovec *)buffers, .msg_iovlen = (size_t)count};
+    ssize_t result = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return result < 0 ? -errno : result;
+}
+
+int64_t lio_raise_descriptor_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return -errno;
+    if (limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit) < 0) return -errno;
+    }
+    return limit.rlim_cur > INT32_MAX ? INT32_MAX : (int64_t)limit.rlim_cur;
 }
 
 // MARK: Unix sockets

@@ -33,6 +33,8 @@ extension RelayClient {
         public var ifBusy: String?
         public var maxParticipants: Int?
         public var allowParallel: Bool?
+        /// Sound is sent with what was sent just before (RED); nil: not.
+        public var red: Bool?
         public var timeouts: Timeouts?
         /// Given back unread; at most 4 KiB of JSON.
         public var metadata: JSON?

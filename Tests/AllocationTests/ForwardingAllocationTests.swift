@@ -12,8 +12,10 @@ import Testing
         let sender: CallScene.Participant
         var datagrams: [[UInt8]] = []
 
-        /// - Parameter others: receivers in a group room; nil: the other one of a peer room.
-        init(packetCount: Int, others: Int? = nil, streamIDs: [String] = []) throws {
+        /// - Parameters:
+        ///   - others: receivers in a group room; nil: the other one of a peer room.
+        ///   - red: the sender repeats two packets in each of sound, and the receiver loses enough to get as many.
+        init(packetCount: Int, others: Int? = nil, streamIDs: [String] = [], red: Bool = false) throws {
             scene = try CallScene()
             if let others {
                 let room = scene.makeRoom()
@@ -26,7 +28,17 @@ import Testing
                 }
                 sender = people[0]
             } else {
-                sender = try scene.makePair().0
+                let (first, second) = try scene.makePair {
+                    $0.offersRED = red
+                    $0.repeatedPackets = 2
+                    $0.hasVideo = !red
+                }
+                sender = first
+                if red {
+                    scene.network.setQuality(
+                        .init(loss: 0.2), from: CallScene.relayAddress, to: second.client.address)
+                    scene.run(for: .seconds(6))
+                }
             }
             scene.run(for: .seconds(2))
             var now = scene.now
@@ -74,6 +86,21 @@ import Testing
             let forwarded = traffic.scene.engine.counters.packetsForwarded
             let allocations = traffic.allocations(200..<1_200)
             #expect(traffic.scene.engine.counters.packetsForwarded - forwarded == 1_000)
+            #expect(allocations == 0)
+        }
+
+        @Test("taking 1,000 RED packets apart, taking lost ones out of them and writing RED allocates nothing")
+        func redundancy() throws {
+            var traffic = try Traffic(packetCount: 1_200, red: true)
+            _ = traffic.allocations(0..<200)
+            // A fifth never comes.
+            traffic.datagrams = traffic.datagrams.enumerated().filter { $0.offset < 200 || $0.offset % 5 > 0 }.map(
+                \.element)
+            let counters = traffic.scene.engine.counters
+            let (made, recovered) = (counters.packetsMadeRedundant, counters.packetsRecovered)
+            let allocations = traffic.allocations(200..<1_000)
+            #expect(counters.packetsMadeRedundant - made == 800)
+            #expect(counters.packetsRecovered - recovered >= 190)
             #expect(allocations == 0)
         }
 

@@ -13,6 +13,7 @@ private func options(_ arguments: String...) throws(WorkerOptions.Refusal) -> Wo
             index: 3, count: 8, linkPath: "/run/relay/workers.sock", mediaAddresses: ["0.0.0.0", "::"],
             announcedAddresses: ["192.0.2.1", "2001:db8::1"], mediaPort: 4_000)
         original.gather = .off
+        original.tcp = .ports(first: 443)
         original.cpu = 2
         #expect(try WorkerOptions(arguments: original.arguments) == original)
     }
@@ -39,6 +40,11 @@ private func options(_ arguments: String...) throws(WorkerOptions.Refusal) -> Wo
             (
                 ["--link", "l", "--media", "127.0.0.1", "--gather", "maybe"],
                 "--gather maybe: not auto, on or off"
+            ),
+            (["--link", "l", "--media", "127.0.0.1", "--tcp", "on"], "--tcp on: not off, same or a port"),
+            (
+                ["--link", "l", "--media", "127.0.0.1", "--tcp", "65535"],
+                "--tcp 65535: 2 ports from there on do not exist"
             ),
             (["--frobnicate", "1"], "--frobnicate: unknown argument"),
             (["--link"], "--link: its value is missing"),
@@ -74,6 +80,34 @@ private func options(_ arguments: String...) throws(WorkerOptions.Refusal) -> Wo
                 index: 0, count: 1, linkPath: "l", mediaAddresses: ["127.0.0.1", "127.0.0.2", "::1"],
                 announcedAddresses: [], mediaPort: 0))
         #expect(media.sockets.map(\.address.port) == [media.port, media.port, media.port])
+    }
+
+    private func sockets(_ tcp: MediaTCP, port: UInt16 = 0) throws -> MediaSockets {
+        var options = WorkerOptions(
+            index: 0, count: 1, linkPath: "l", mediaAddresses: ["127.0.0.1", "::1"], announcedAddresses: [],
+            mediaPort: port)
+        options.tcp = tcp
+        return try MediaSockets(options)
+    }
+
+    @Test("TCP has the number of the UDP port on every address, a port of its own, or is off")
+    func streamPort() throws {
+        let same = try sockets(.mediaPort)
+        #expect(same.listeners.map(\.address.port) == [same.port, same.port])
+        #expect(try sockets(.off).listeners.isEmpty)
+        let own = try StreamListener(binding: PeerAddress(ipv4: 0x7F00_0001, port: 0)).address.port
+        guard own < 65_500 else { return }
+        #expect(try sockets(.ports(first: own)).streamPort == own)
+    }
+
+    @Test("a worker whose first port is taken by another TCP listener serves on its spare one, UDP as well")
+    func spareStreamPort() throws {
+        let taken = try StreamListener(binding: PeerAddress(ipv4: 0x7F00_0001, port: 0))
+        let first = taken.address.port
+        guard first < 65_500 else { return }
+        #expect(try sockets(.ports(first: first)).streamPort == first + 1)
+        let media = try sockets(.mediaPort, port: first)
+        #expect(media.port == first + 1 && media.streamPort == first + 1)
     }
 
     @Test("an address that this machine does not have is told at once")
@@ -143,12 +177,12 @@ private func options(_ arguments: String...) throws(WorkerOptions.Refusal) -> Wo
         var logged = LoggedErrors()
         var now = Instant(nanoseconds: 0)
         errors.count(.bufferFull, times: 3)
-        #expect(logged.lines(for: errors, now: now) == ["3 datagrams were not sent: buffer-full"])
+        #expect(logged.lines(for: errors, now: now) == ["3 packets were not sent: buffer-full"])
         errors.count(.bufferFull)
         errors.count(.refused, times: 2)
         now += .seconds(59)
-        #expect(logged.lines(for: errors, now: now) == ["2 datagrams were not sent: refused"])
+        #expect(logged.lines(for: errors, now: now) == ["2 packets were not sent: refused"])
         now += .seconds(1)
-        #expect(logged.lines(for: errors, now: now) == ["1 datagrams were not sent: buffer-full"])
+        #expect(logged.lines(for: errors, now: now) == ["1 packets were not sent: buffer-full"])
     }
 }

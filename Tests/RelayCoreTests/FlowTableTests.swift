@@ -38,6 +38,22 @@ struct FlowTableTests {
         #expect(longestProbe(interfaces) < 64)
     }
 
+    @Test("one address over UDP and over each of its connections are flows of their own")
+    func connections() {
+        let table = FlowTable(minimumCapacity: 64)
+        var address = PeerAddress(ipv4: 0xC000_0201, port: 3_478)
+        for connection in 0..<20 {
+            address.connection = UInt16(connection)
+            table.set(address, transport: Int32(connection), path: 0)
+        }
+        address.connection = 7
+        table.remove(address, ownedBy: 7)
+        for connection in 0..<20 {
+            address.connection = UInt16(connection)
+            #expect(table.find(address)?.transport == (connection == 7 ? nil : Int32(connection)))
+        }
+    }
+
     @Test("an address that left is gone and the others stay")
     func removal() {
         let table = FlowTable(minimumCapacity: 64)

@@ -34,6 +34,7 @@ private struct LinkValues {
             codec: pick(MediaCodec.self),
             payloadType: integer(UInt8.self) & 127)
         section.rtxPayloadType = bool() ? integer(UInt8.self) & 127 : nil
+        section.redPayloadType = bool() ? integer(UInt8.self) & 127 : nil
         section.clientSends = bool()
         section.clientReceives = bool()
         for kind in HeaderExtensionKind.allCases { section.extensions[kind] = integer() }
@@ -145,7 +146,7 @@ private struct LinkValues {
             worker: WorkerID(index: count(1_023), epoch: integer()),
             processID: Int32.random(in: 1...Int32.max, using: &random),
             endpoint: WorkerEndpoint(
-                candidates: (0..<count(3)).map { _ in .init(address: text(40), port: integer()) },
+                candidates: (0..<count(3)).map { _ in .init(address: text(40), port: integer(), isStream: bool()) },
                 fingerprint: bytes(32)),
             transports: (0..<count(4)).map { _ in
                 TransportSnapshot(

@@ -61,6 +61,39 @@ import Testing
         }
     }
 
+    @Test("a client that never nominates again is followed over a rebinding once its old address is silent")
+    func rebinding() throws {
+        let scene = try CallScene()
+        let (a, b) = try scene.makePair { $0.nominatesOnce = true }
+        scene.run(for: .seconds(3))
+        let old = a.client.address
+        scene.network.loses = { _, to, _ in to == old }
+        scene.move(a, to: Self.elsewhere)
+        scene.run(for: .seconds(2))
+        #expect(scene.pathChanges(of: a) == 0, "the old address has its time")
+        scene.run(for: .milliseconds(2_500))
+        #expect(scene.pathChanges(of: a) == 1)
+        let heard = a.client.heard(.audio, from: b.client).count
+        scene.run(for: .seconds(1))
+        #expect(a.client.heard(.audio, from: b.client).count >= heard + 45)
+        #expect(scene.interruptions(of: a) == 0)
+    }
+
+    @Test("two addresses of a client that are both heard leave the selected one alone without a nomination")
+    func twoAddresses() throws {
+        let scene = try CallScene()
+        let (a, _) = try scene.makePair { $0.nominatesOnce = true }
+        scene.run(for: .seconds(1))
+        let home = a.client.address
+        for step in 0..<40 {
+            scene.schedule(after: .milliseconds(Int64(500 * step))) {
+                scene.move(a, to: step % 2 == 0 ? Self.elsewhere : home)
+            }
+        }
+        scene.run(for: .seconds(20))
+        #expect(scene.pathChanges(of: a) == 0)
+    }
+
     @Test("keys, numbers and SSRCs stay over a move")
     func moveKeepsStreams() throws {
         let scene = try CallScene()

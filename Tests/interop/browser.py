@@ -130,10 +130,10 @@ class Browser:
         shutil.rmtree(self.profile, ignore_errors=True)
 
 
-def chromium(address):
+def chromium(address, flags=()):
     profile = tempfile.mkdtemp(prefix="media-relay-chromium-")
-    flags = CHROMIUM_FLAGS + [f"--user-data-dir={profile}", f"--remote-debugging-port={DEBUGGING_PORT}"]
-    return Browser(["chromium", *flags, address], profile)
+    own = [f"--user-data-dir={profile}", f"--remote-debugging-port={DEBUGGING_PORT}"]
+    return Browser(["chromium", *CHROMIUM_FLAGS, *own, *flags, address], profile)
 
 
 def open_tab(address, seconds=20):

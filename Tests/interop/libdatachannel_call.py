@@ -6,6 +6,7 @@ import struct
 import threading
 import time
 
+from loss_proxy import LossGate
 from relay import Relay, check, check_end, check_order, participant
 
 PACKETS = 200
@@ -85,3 +86,38 @@ def libdatachannel_call():
         for client in (alice, bob):
             client.pc.close()
         return f"{PACKETS} packets each way; {max(alice.seconds, bob.seconds) * 1000:.0f} ms to connect"
+
+
+def rebinding_libdatachannel():
+    """A NAT gives both another port in the middle of a call; libdatachannel does not nominate again."""
+    gate = LossGate(("127.0.0.2", 40000), ("127.0.0.1", 40000), 0, seed=1)
+    gate.is_lossy = False
+    with Relay(announce=["127.0.0.2"], options=["--media-tcp", "off"]) as relay:
+        room = relay.create_room(kind="peer", media="audio")
+        alice, bob = Client(relay, room, "alice", 1111), Client(relay, room, "bob", 2222)
+        for client in (alice, bob):
+            client.prepare()
+        for client in (alice, bob):
+            client.join()
+        relay.await_event("participant.joined", room, 2, uid="bob")
+        index, rebound, again = 0, None, None
+        while again is None:
+            for client in (alice, bob):
+                client.send(index)
+            index += 1
+            time.sleep(0.01)
+            if index == PACKETS:
+                gate.rebind()
+                rebound = time.monotonic()
+                counts = [len(client.received) for client in (alice, bob)]
+            if rebound is None:
+                continue
+            if all(len(client.received) > count + 50 for client, count in zip((alice, bob), counts)):
+                again = time.monotonic() - rebound
+            check(time.monotonic() - rebound < 15, f"no media 15 s after the rebinding: {counts}")
+        relay.ask("DELETE", alice.location, None, alice.bearer).expect(200)
+        relay.await_event("room.closed", room, 2)
+        for client in (alice, bob):
+            client.pc.close()
+        gate.stop()
+        return f"media again after {again - 0.5:.1f} s"

@@ -10,6 +10,7 @@ import select
 import selectors
 import socket
 import threading
+import time
 
 
 class LossProxy(threading.Thread):
@@ -67,13 +68,18 @@ class Flow:
 
     def __init__(self, client, gate, index):
         self.client = client
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        self.socket.bind((gate.target[0], 0))
-        self.socket.connect(gate.target)
-        self.socket.setblocking(False)
+        self.socket = None
+        self.bind(gate.target)
         self.random = {way: random.Random(f"{gate.seed} {index} {way}") for way in ("up", "down")}
         self.passed, self.lost = {"up": 0, "down": 0}, {"up": 0, "down": 0}
+
+    def bind(self, target):
+        """Takes another port towards the relay."""
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self.socket.bind((target[0], 0))
+        self.socket.connect(target)
+        self.socket.setblocking(False)
 
 
 class LossGate(threading.Thread):
@@ -88,6 +94,8 @@ class LossGate(threading.Thread):
         super().__init__(daemon=True)
         self.target, self.loss, self.seed = target, loss, seed
         self.is_lossy = self.is_running = True
+        # A datagram to nowhere while it is closed.
+        self.is_open, self.is_rebinding = True, False
         self.flows = {}
         self.selector = selectors.DefaultSelector()
         self.listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -99,8 +107,27 @@ class LossGate(threading.Thread):
 
     def run(self):
         while self.is_running:
-            for key, _ in self.selector.select(0.2):
+            ready = self.selector.select(0.2)
+            if self.is_rebinding:
+                for flow in self.flows.values():
+                    self.rebind_flow(flow)
+                self.is_rebinding = False
+                continue
+            for key, _ in ready:
                 self.drain(key.fileobj, key.data)
+
+    def rebind(self):
+        """What a NAT does that forgets its table: every client has another port, and the ones before lead nowhere."""
+        self.is_rebinding = True
+        while self.is_rebinding:
+            time.sleep(0.001)
+
+    def rebind_flow(self, flow):
+        self.selector.unregister(flow.socket)
+        before = flow.socket
+        flow.bind(self.target)
+        before.close()
+        self.selector.register(flow.socket, selectors.EVENT_READ, flow)
 
     def drain(self, end, flow):
         for _ in range(64):
@@ -121,6 +148,8 @@ class LossGate(threading.Thread):
         return flow
 
     def forward(self, data, flow, way):
+        if not self.is_open:
+            return
         if self.is_lossy and flow.random[way].random() < self.loss:
             flow.lost[way] += 1
             return

@@ -5,6 +5,7 @@
 import array
 import asyncio
 import math
+import re
 import time
 
 import webrtc
@@ -70,7 +71,7 @@ class WrtcClient:
         await self.pc.set_local_description()
         posted = time.monotonic()
         self.location, answer = await asyncio.to_thread(
-            self.relay.prepare, self.room, self.bearer, self.pc.local_description.sdp, state)
+            self.relay.prepare, self.room, self.bearer, self.offered(self.pc.local_description.sdp), state)
         if self.proxy:
             answer = self.proxy.rewritten(answer)
         await self.pc.set_remote_description(webrtc.RTCSessionDescriptionInit(type="answer", sdp=answer))
@@ -79,6 +80,10 @@ class WrtcClient:
         except asyncio.TimeoutError:
             raise AssertionError(f"{self.uid} is {self.pc.connection_state} 10 s after its POST") from None
         self.connect_seconds = time.monotonic() - posted
+
+    def offered(self, sdp):
+        """What of its description the client offers."""
+        return sdp
 
     async def play_tone(self):
         writer = self.audio.writable.get_writer()
@@ -106,6 +111,30 @@ class WrtcClient:
             await self.senders["video"].replace_track(self.video)
         answer = await asyncio.to_thread(self.relay.ask, "POST", self.location + "/join", None, self.bearer)
         return answer.expect(200).json
+
+    async def restart(self):
+        """New ICE credentials on the same connection (RFC 9725): after a change of the network."""
+        before = self.pc.remote_description.sdp
+        offer = await self.pc.create_offer(webrtc.RTCOfferOptions(ice_restart=True))
+        await self.pc.set_local_description(offer)
+        lines = offer.sdp.splitlines()
+        starts = ("a=group:BUNDLE", "a=ice-ufrag:", "a=ice-pwd:", "a=fingerprint:", "m=", "a=mid:")
+        fragment = "".join(next(line for line in lines if line.startswith(start)) + "\r\n" for start in starts)
+        given = (await asyncio.to_thread(
+            self.relay.ask, "PATCH", self.location, fragment, self.bearer,
+            {"Content-Type": "application/trickle-ice-sdpfrag", "If-Match": "*"})).expect(200).body.decode()
+        for name in ("ice-ufrag", "ice-pwd"):
+            line = re.search(rf"^a={name}:\S+", given, re.MULTILINE)[0]
+            before = re.sub(rf"^a={name}:\S+", lambda _found: line, before, flags=re.MULTILINE)
+        await self.pc.set_remote_description(webrtc.RTCSessionDescriptionInit(type="answer", sdp=before))
+
+    async def protocol(self):
+        """What the selected pair runs over: udp or tcp."""
+        report = await self.pc.get_stats()
+        for item in report.values():
+            if str(item.type) == "transport" and item.selected_candidate_pair_id:
+                return report[report[item.selected_candidate_pair_id].local_candidate_id].protocol
+        return None
 
     async def leave(self):
         answer = await asyncio.to_thread(self.relay.ask, "DELETE", self.location, None, self.bearer)

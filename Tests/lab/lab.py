@@ -1,124 +1,120 @@
 #!/usr/bin/env python3
 """Calls of real clients over emulated networks, through the relay and without it, side by side.
 
-Usage: lab.py [--profiles NAME,…] [--seconds N] [--out DIR] [--no-direct] [--json]
-Prints one table and which targets hold; writes the figures (JSON) and a plot for each profile (SVG). Needs the clients of
-Tests/interop/requirements.txt in the Python that runs it, and a network namespace of its own if ports 8080 and 40000 are taken.
+Usage: lab.py [--profiles NAME,…] [--clients wrtc,chromium] [--seconds N] [--out DIR] [--no-direct] [--no-red] [--apart] [--docs] [--list]
+Prints one table and which targets hold; writes the figures (JSON) and a plot for each profile (SVG); --docs: docs/quality.md with
+its plots, too. Needs root (namespaces), and the clients of Tests/interop/requirements.txt in the Python that runs it.
 """
 import argparse
-import asyncio
+import datetime
 import json
+import os
 import pathlib
 import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 
-from clients import DirectCall, RelayCall  # noqa: E402
-from link import Link  # noqa: E402
+import quality  # noqa: E402
+from measure import Running, changes_address  # noqa: E402
 from plots import draw  # noqa: E402
-from profiles import PROFILES  # noqa: E402
-from relay import Relay  # noqa: E402
+from profiles import CHROMIUM_PROFILES, PROFILES, RED_PROFILES  # noqa: E402
 from targets import judge  # noqa: E402
 
-SETTLE = 4  # seconds of a perfect link first, in which the clients' own estimators rise
-
-
-async def measure(call, link, seconds):
-    """Samples of both clients, once a second, from the moment the profile begins."""
-    await call.start()
-    await asyncio.sleep(SETTLE)
-    link.begin()
-    started = time.monotonic()
-    series = []
-    for second in range(seconds + 1):
-        await asyncio.sleep(max(0, started + second - time.monotonic()))
-        series.append({"at": time.monotonic() - started, "first": await call.first.sample(), "second": await call.second.sample()})
-    await call.stop()
-    return series
-
-
-def summary(series):
-    """For each client: what it saw of the other in the whole time."""
-    found = {}
-    for name in ("first", "second"):
-        begin, end = series[0][name], series[-1][name]
-        span = series[-1]["at"] - series[0]["at"]
-
-        def grown(field):
-            return end[field] - begin[field]
-
-        rates = [
-            (b[name]["videoBytes"] - a[name]["videoBytes"]) * 8 / 1000 / (b["at"] - a["at"]) for a, b in zip(series, series[1:])]
-        samples = max(1, grown("samples"))
-        found[name] = {
-            "framesPerSecond": round(grown("frames") / span, 1), "freezes": grown("freezes"),
-            "freezeSeconds": round(grown("freezeSeconds"), 2), "videoKbit": round(grown("videoBytes") * 8 / 1000 / span),
-            "leastKbit": round(min(rates)), "concealedPercent": round(100 * (grown("concealed") - grown("silentConcealed")) / samples, 2),
-            "audioLossPercent": round(100 * grown("audioLost") / max(1, grown("audioPackets") + grown("audioLost")), 2),
-            "roundTripMs": round(end["roundTrip"] * 1000), "nacks": grown("nacks"), "plis": grown("plis"), "keyFrames": grown("keyFrames"),
-        }
-    return found
-
-
-def run(profile, seconds, is_direct):
-    if is_direct:
-        link = Link(profile)
-        try:
-            series = asyncio.run(measure(DirectCall(link), link, seconds))
-        finally:
-            counters = link.end()
-    else:
-        with Relay() as relay:
-            host, port = relay.media.rsplit(":", 1)
-            link = Link(profile, b_peer=(host, int(port)))
-            try:
-                series = asyncio.run(measure(RelayCall(relay, link), link, seconds))
-            finally:
-                counters = link.end()
-    return {"profile": profile.name, "way": "direct" if is_direct else "relay", "link": counters, "series": series, **summary(series)}
-
-
+# Long enough where the client changes its address and nothing else happens.
+CHANGE_SECONDS = 30
+# Title and width of each column.
 COLUMNS = (
-    ("framesPerSecond", "frames/s"), ("freezes", "freezes"), ("freezeSeconds", "frozen s"), ("videoKbit", "kbit/s"), ("leastKbit", "least"),
-    ("concealedPercent", "conceal %"), ("audioLossPercent", "a-loss %"), ("roundTripMs", "rtt ms"), ("nacks", "nack"), ("plis", "pli"))
+    ("framesPerSecond", "frames/s", 9), ("freezes", "freezes", 8), ("freezeSeconds", "frozen s", 9), ("videoKbit", "kbit/s", 7),
+    ("leastKbit", "least", 6), ("concealedPercent", "conceal %", 10), ("audioLossPercent", "a-loss %", 9), ("fecPerSecond", "fec/s", 6),
+    ("roundTripMs", "rtt ms", 7), ("nacks", "nack", 6), ("plis", "pli", 4), ("sentKbit", "sends", 6), ("encodedKbit", "enc", 6), ("sentFramesPerSecond", "fps", 5))
+
+
+def head():
+    return f"{'profile':<12}{'client':<9}{'way':<7}{'':<5}" + "".join(f"{title:>{width}}" for _, title, width in COLUMNS)
 
 
 def row(result, name):
-    cells = "".join(f"{result[name][field]:>11}" for field, _ in COLUMNS)
-    return f"{result['profile']:<11}{result['way']:<8}{'near sees' if name == 'first' else 'far sees':<10}{cells}"
+    cells = "".join(f"{result[name][field]:>{width}}" for field, _, width in COLUMNS)
+    return f"{result['profile']:<12}{result['client']:<9}{result['way']:<7}{'near' if name == 'first' else 'far':<5}{cells}"
+
+
+def planned(options):
+    """(client, profile, seconds) of every measurement."""
+    for client in options.clients.split(","):
+        names = options.profiles.split(",") if options.profiles else PROFILES if client == "wrtc" else CHROMIUM_PROFILES
+        for name in names:
+            is_short = changes_address(PROFILES[name]) or name == "delay-step"
+            yield client, name, min(options.seconds, CHANGE_SECONDS) if is_short else options.seconds
+
+
+def pair(name, client, seconds, ways=("relay", "direct"), apart=False):
+    """The calls of one profile: of libwebrtc's small client side by side, which the processor carries; of Chromium one by one."""
+    if apart or client == "chromium":
+        return [Running(name, way, client, seconds).result() for way in ways]
+    return [running.result() for running in [Running(name, way, client, seconds) for way in ways]]
+
+
+def run(options, plan):
+    """Results and failures."""
+    results, failures, started = [], [], time.monotonic()
+    print(head(), flush=True)
+    for count, (client, name, seconds) in enumerate(plan, 1):
+        try:
+            found = pair(name, client, seconds, ("relay",) if options.no_direct else ("relay", "direct"), options.apart)
+            if name in RED_PROFILES and not options.no_red:
+                found += pair(name, client, seconds, ("red",))
+        except AssertionError as error:
+            print(f"FAILED  {error}", flush=True)
+            failures.append(f"{name} ({client})")
+            continue
+        results += found
+        for result in found:
+            for peer in ("first", "second"):
+                print(row(result, peer), flush=True)
+            if result["pauses"]:
+                print(f"{'':<21}{result['way']:<7}pauses at the change: near {result['pauses']['first']}, far {result['pauses']['second']}")
+        minutes = (time.monotonic() - started) / 60
+        print(f"  … {count} of {len(plan)}, {minutes:.1f} min: {PROFILES[name].what}", flush=True)
+    return results, failures
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--profiles", default=",".join(PROFILES))
+    parser.add_argument("--profiles")
+    parser.add_argument("--clients", default="wrtc,chromium")
     parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--out", default=str(HERE.parent.parent / "bench/out/lab"))
+    parser.add_argument("--out", default=str(ROOT / "bench/out/lab"))
     parser.add_argument("--no-direct", action="store_true")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--no-red", action="store_true", help="no calls with redundant sound")
+    parser.add_argument("--apart", action="store_true", help="never two calls at a time")
+    parser.add_argument("--docs", action="store_true", help="write docs/quality.md")
+    parser.add_argument("--list", action="store_true", help="the profiles")
     options = parser.parse_args()
+    if options.list:
+        return print("\n".join(f"{profile.name:<12}{profile.what}" for profile in PROFILES.values()))
+    if os.geteuid() != 0:
+        sys.exit("lab.py: network namespaces need root")
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    results = []
-    print(f"{'profile':<11}{'way':<8}{'':<10}" + "".join(f"{title:>11}" for _, title in COLUMNS), flush=True)
-    for name in options.profiles.split(","):
-        for is_direct in (False,) if options.no_direct else (False, True):
-            result = run(PROFILES[name], options.seconds, is_direct)
-            results.append(result)
-            for client in ("first", "second"):
-                print(row(result, client), flush=True)
-        draw(out / f"{name}.svg", [result for result in results if result["profile"] == name])
-    (out / "lab.json").write_text(json.dumps(results))
-    if options.json:
-        for result in results:
-            print(json.dumps({key: value for key, value in result.items() if key != "series"}))
+    results, failures = run(options, list(planned(options)))
+    for client, name in dict.fromkeys((result["client"], result["profile"]) for result in results):
+        plot = out / f"{name}{'' if client == 'wrtc' else '-' + client}.svg"
+        draw(plot, [result for result in results if (result["client"], result["profile"]) == (client, name)], PROFILES[name].what)
+    about = quality.about(datetime.date.today().isoformat(), options.seconds)
+    (out / "lab.json").write_text(json.dumps({"about": about, "results": results}))
+    if options.docs:
+        quality.write(ROOT / "docs", about, results, out)
     targets = judge(results)
-    for target, holds, measured in targets:
-        print(f"{'holds ' if holds else 'MISSED'}  {target}: {measured}")
-    held = sum(holds for _, holds, _ in targets)
-    print(f"lab: {len(results)} calls, {held} of {len(targets)} targets hold; figures and plots in {out}")
+    for client, target, holds, measured in targets:
+        print(f"{'holds ' if holds else 'MISSED'}  {client}: {target}: {measured}")
+    held = sum(holds for _, _, holds, _ in targets)
+    broken = f", FAILED: {', '.join(failures)}" if failures else ""
+    print(f"lab: {len(results)} calls, {held} of {len(targets)} targets hold{broken}; figures and plots in {out}")
+    return 1 if failures or not results else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

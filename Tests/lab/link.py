@@ -2,11 +2,13 @@
 """An emulated network link between two UDP ends, in user space: loss, bursts, rate with a queue, delay, jitter, reordering.
 
 Two sockets, `a` and `b`: what comes to one leaves from the other, so each end sees the link's socket as its peer. Ends are
-learned from their first datagram, or given. Seeded: the same datagrams meet the same fate in every run. The kernels that we
-test on have no netem, so this is done here.
+learned from their first datagram, or given. A client with addresses in several networks has a way and a socket `b` for each, so
+that the other end sees it move when the client does. Seeded: the same datagrams meet the same fate in every run. The kernels that
+we test on have no netem, so this is done here.
 
-As a program: `link.py PROFILE` with PROFILE as JSON (see `Profile`); prints one line of JSON with the ports, takes the commands
-`begin` (the profile's clock starts; before it the link is perfect) and `end` on its input, and prints its counters at the end.
+As a program: `link.py PROFILE ENDS` as JSON (see `Profile`, `Link`); prints one line of JSON with the ports, takes the commands
+`begin` (the profile's clock starts; before it the link has its delay and nothing else) and `end` on its input, and prints its
+counters at the end.
 """
 import dataclasses
 import heapq
@@ -37,13 +39,18 @@ class Way:
 
 @dataclasses.dataclass
 class Profile:
-    """What the link does to each direction (`ab`, `ba`), and changes of it: `steps` [{at: seconds, way, …fields}]."""
+    """What the link does to each direction (`ab`, `ba`), and changes of it: `steps` [{at: seconds, way, …fields}], or {at, rebind}
+    for a new address of the client as a NAT makes it. `others`: further networks of the client [{prefix: of its address there,
+    ab, ba}]. `what`: the profile in words.
+    """
 
     name: str = "clean"
     ab: dict = dataclasses.field(default_factory=dict)
     ba: dict = dataclasses.field(default_factory=dict)
     steps: list = dataclasses.field(default_factory=list)
+    others: list = dataclasses.field(default_factory=list)
     seed: int = 1
+    what: str = ""
 
 
 class Direction:
@@ -58,9 +65,12 @@ class Direction:
     def change(self, fields):
         self.way = dataclasses.replace(self.way, **fields)
 
-    def fate(self, count, now):
+    def fate(self, count, now, has_begun):
         """When a datagram of `count` bytes that comes now leaves; None when it is lost."""
         way = self.way
+        if not has_begun:
+            self.last_out = now + way.delay / 1000
+            return self.last_out
         if way.burst_enter:
             turn = self.random.random()
             self.is_bad = turn >= way.burst_leave if self.is_bad else turn < way.burst_enter
@@ -92,64 +102,107 @@ class Direction:
                 "longestQueueMs": round(self.longest_queue)}
 
 
-def run(profile, a_peer=None, b_peer=None, address="127.0.0.1"):
-    """The link's loop. `*_peer`: (address, port) of an end that is known from the start."""
-    ends, peers = {}, {"a": a_peer, "b": b_peer}
-    selector = selectors.DefaultSelector()
-    for name in "ab":
-        end = ends[name] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            end.setsockopt(socket.SOL_SOCKET, option, 4 << 20)
-        end.bind((address, 0))
-        end.setblocking(False)
-        selector.register(end, selectors.EVENT_READ, name)
-    selector.register(sys.stdin, selectors.EVENT_READ, "input")
-    print(json.dumps({name: end.getsockname()[1] for name, end in ends.items()}), flush=True)
-    ways = {"a": Direction(profile.ab, f"{profile.seed} ab"), "b": Direction(profile.ba, f"{profile.seed} ba")}
-    steps = sorted(profile.steps, key=lambda step: step["at"])
-    begun, waiting, order = None, [], 0
-    while True:
-        now = time.monotonic()
-        until = waiting[0][0] - now if waiting else 0.1
-        for key, _ in selector.select(max(0, min(until, 0.1))):
-            if key.data == "input":
-                command = sys.stdin.readline().strip()
-                if command == "begin":
-                    begun = time.monotonic()
-                elif command in ("end", ""):
-                    print(json.dumps({"ab": ways["a"].counters(), "ba": ways["b"].counters()}), flush=True)
-                    return
-                continue
-            for _ in range(64):
-                try:
-                    data, peer = key.fileobj.recvfrom(2048)
-                except OSError:
-                    break
-                peers[key.data] = peer
-                now = time.monotonic()
-                out = ways[key.data].fate(len(data), now) if begun else now
-                if out is not None:
-                    order += 1
-                    heapq.heappush(waiting, (out, order, "b" if key.data == "a" else "a", data))
-        now = time.monotonic()
-        while begun and steps and now - begun >= steps[0]["at"]:
-            step = dict(steps.pop(0))
-            step.pop("at")
-            ways["a" if step.pop("way") == "ab" else "b"].change(step)
-        while waiting and waiting[0][0] <= now:
-            _, _, name, data = heapq.heappop(waiting)
-            if peers[name]:
-                try:
-                    ends[name].sendto(data, peers[name])
-                except OSError:  # a full buffer or a closed end: lost, as on any network
-                    pass
+def opened(address):
+    end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        end.setsockopt(socket.SOL_SOCKET, option, 4 << 20)
+    end.bind((address, 0))
+    end.setblocking(False)
+    return end
+
+
+class Network:
+    """The way of the client's addresses that begin with `prefix`, and the socket by which the other end knows them."""
+
+    def __init__(self, prefix, ab, ba, seed, address):
+        self.prefix, self.address, self.client = prefix, address, None
+        self.ways = {"ab": Direction(ab, f"{seed} ab"), "ba": Direction(ba, f"{seed} ba")}
+        self.end = opened(address)
+
+    def counters(self):
+        return {name: way.counters() for name, way in self.ways.items()}
+
+
+class Emulator:
+    """The link's loop. `b_peer`: (address, port) of the other end, where it is known from the start."""
+
+    def __init__(self, profile, b_peer=None, addresses=("127.0.0.1", "127.0.0.1")):
+        self.b_peer = b_peer
+        self.a = opened(addresses[0])
+        self.networks = [Network("", profile.ab, profile.ba, profile.seed, addresses[1])]
+        for count, other in enumerate(profile.others):
+            self.networks.insert(0, Network(other["prefix"], other["ab"], other["ba"], f"{profile.seed} {count}", addresses[1]))
+        self.steps = sorted(profile.steps, key=lambda step: step["at"])
+        self.begun, self.waiting, self.order = None, [], 0
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(sys.stdin, selectors.EVENT_READ, "input")
+        self.selector.register(self.a, selectors.EVENT_READ, "a")
+        for network in self.networks:
+            self.selector.register(network.end, selectors.EVENT_READ, network)
+
+    @property
+    def main(self):
+        return self.networks[-1]
+
+    def run(self):
+        print(json.dumps({"a": self.a.getsockname()[1], "b": self.main.end.getsockname()[1]}), flush=True)
+        while True:
+            until = self.waiting[0][0] - time.monotonic() if self.waiting else 0.1
+            for key, _ in self.selector.select(max(0, min(until, 0.1))):
+                if key.data != "input":
+                    self.drain(key.fileobj, key.data)
+                elif sys.stdin.readline().strip() == "begin":
+                    self.begun = time.monotonic()
+                else:
+                    return print(json.dumps({
+                        **self.main.counters(), "others": [network.counters() for network in self.networks[:-1]]}), flush=True)
+            now = time.monotonic()
+            while self.begun and self.steps and now - self.begun >= self.steps[0]["at"]:
+                self.change(dict(self.steps.pop(0)))
+            while self.waiting and self.waiting[0][0] <= now:
+                self.send(*heapq.heappop(self.waiting)[2:])
+
+    def drain(self, end, source):
+        for _ in range(64):
+            try:
+                data, peer = end.recvfrom(2048)
+            except OSError:
+                return
+            if source == "a":
+                network = next(one for one in self.networks if peer[0].startswith(one.prefix))
+                network.client, way = peer, "ab"
+            else:
+                network, way, self.b_peer = source, "ba", peer
+            out = network.ways[way].fate(len(data), time.monotonic(), self.begun)
+            if out is not None:
+                self.order += 1
+                heapq.heappush(self.waiting, (out, self.order, network, way, data))
+
+    def send(self, network, way, data):
+        end, peer = (network.end, self.b_peer) if way == "ab" else (self.a, network.client)
+        if peer:
+            try:
+                end.sendto(data, peer)
+            except OSError:  # a full buffer or a closed end: lost, as on any network
+                pass
+
+    def change(self, step):
+        del step["at"]
+        if step.pop("rebind", False):
+            self.selector.unregister(self.main.end)
+            self.main.end.close()
+            self.main.end = opened(self.main.address)
+            self.selector.register(self.main.end, selectors.EVENT_READ, self.main)
+        else:
+            self.main.ways[step.pop("way")].change(step)
 
 
 class Link:
-    """A link in a process of its own, so that no client's work delays its clock."""
+    """A link in a process of its own, so that no client's work delays its clock. `addresses`: of its ends `a` and `b`."""
 
-    def __init__(self, profile, a_peer=None, b_peer=None, address="127.0.0.1"):
-        arguments = [json.dumps(dataclasses.asdict(profile)), json.dumps([a_peer, b_peer, address])]
+    def __init__(self, profile, b_peer=None, addresses=("127.0.0.1", "127.0.0.1")):
+        self.address = addresses[0]
+        arguments = [json.dumps(dataclasses.asdict(profile)), json.dumps([b_peer, addresses])]
         self.process = subprocess.Popen(
             [sys.executable, __file__, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.ports = json.loads(self.process.stdout.readline())
@@ -169,5 +222,5 @@ class Link:
 
 
 if __name__ == "__main__":
-    given, known = Profile(**json.loads(sys.argv[1])), json.loads(sys.argv[2]) if len(sys.argv) > 2 else [None, None]
-    run(given, *(tuple(peer) if isinstance(peer, list) else peer for peer in known))
+    known_peer, known_addresses = json.loads(sys.argv[2]) if len(sys.argv) > 2 else (None, ("127.0.0.1", "127.0.0.1"))
+    Emulator(Profile(**json.loads(sys.argv[1])), known_peer and tuple(known_peer), known_addresses).run()

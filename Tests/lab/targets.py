@@ -1,6 +1,8 @@
 """The lab's targets: what a call must be like on a bad network, held against the measured calls. A target without its profile's
 calls in the run is not judged."""
 
+BOTH = ("first", "second")
+
 
 def changes(series, name, field):
     """What `field` of one client grew by, second by second, with the time at the end of each."""
@@ -20,21 +22,38 @@ def rate(series, name, field, since, until):
     return (last[name][field] - first[name][field]) * 8 / 1000 / (last["at"] - first["at"])
 
 
-def loss_5(relay, direct):
-    freeze = max(longest_freeze(relay["series"], name) for name in ("first", "second"))
-    without = max(longest_freeze(direct["series"], name) for name in ("first", "second")) if direct else None
+def sent(series, name, since, until):
+    return rate(series, name, "sentVideoBytes", since, until) + rate(series, name, "sentAudioBytes", since, until)
+
+
+def clean(relay, direct, _calls):
+    if direct:
+        for field, title in (("framesPerSecond", "frames"), ("videoKbit", "rate")):
+            share = min(relay[name][field] / max(1, direct[name][field]) for name in BOTH)
+            yield f"clean: {title} ≥ 95 % of the direct call's", share >= 0.95, f"{100 * share:.0f} %"
+
+
+def loss_5(relay, direct, calls):
+    freeze = max(longest_freeze(relay["series"], name) for name in BOTH)
+    without = max(longest_freeze(direct["series"], name) for name in BOTH) if direct else None
     compared = "" if without is None else f" (direct {without * 1000:.0f})"
     yield "5 % loss: no freeze over 250 ms", freeze <= 0.25, f"longest {freeze * 1000:.0f} ms{compared}"
     if direct:
-        worst = max(relay[name]["concealedPercent"] - direct[name]["concealedPercent"] for name in ("first", "second"))
+        worst = max(relay[name]["concealedPercent"] - direct[name]["concealedPercent"] for name in BOTH)
         yield "5 % loss: concealed sound ≤ direct + 0.5 points", worst <= 0.5, f"{worst:+.2f} points"
+    red = calls.get(("loss-5", "red"))
+    if red:
+        most = max(red[name]["concealedPercent"] for name in BOTH)
+        yield "5 % loss with RED on both legs: concealed < 1 %", most < 1, f"{most} %"
 
 
-def step(relay, direct):
+def step(relay, _direct, _calls):
     series = relay["series"]
+    if series[-1]["at"] < 30:
+        return  # too short to tell
     cut, end = 10, 25  # as in the profile
-    sent = rate(series, "first", "sentBytes", cut + 3, end)
-    yield "cut to 400 kbit/s: sender within 20 % of it after 3 s", 320 <= sent <= 480, f"{sent:.0f} kbit/s"
+    held = sent(series, "first", cut + 3, end)
+    yield "cut to 400 kbit/s: sender within 20 % of it after 3 s", 320 <= held <= 480, f"{held:.0f} kbit/s"
     lost = sum(grown for at, grown in changes(series, "second", "audioLost") if at > cut)
     got = sum(grown for at, grown in changes(series, "second", "audioPackets") if at > cut)
     yield "cut: sound lost < 1 %", lost < 0.01 * max(1, got + lost), f"{100 * lost / max(1, got + lost):.2f} %"
@@ -46,14 +65,46 @@ def step(relay, direct):
         f"after {back[0] - end:.0f} s" if back else f"not in {series[-1]['at'] - end:.0f} s")
 
 
-TARGETS = {"loss-5": loss_5, "step": step}
+def loss_down(relay, _direct, calls):
+    """Loss on the far leg alone: the sender's sound is protected, and its picture does not pay for it."""
+    near, series = relay["first"], relay["series"]
+    told = near["toldLossPercent"]
+    yield "10 % loss far down: the near sender is told of it", told >= 5, f"{told} % of its sound (on its own leg: none)"
+    if series[-1]["at"] >= 50:
+        # Encoders take half a minute to believe it.
+        late = [sample["second"] for sample in series if sample["at"] >= 30]
+        grown = {field: late[-1][field] - late[0][field] for field in late[0]}
+        seconds = series[-1]["at"] - 30
+        share = 100 * (grown["concealed"] - grown["silentConcealed"]) / max(1, grown["samples"])
+        lost = 100 * grown["audioLost"] / max(1, grown["audioLost"] + grown["audioPackets"])
+        yield "10 % loss far down: its sound has FEC, concealed ≤ half of what is lost", grown["fecPackets"] > 0 and share <= lost / 2, (
+            f"{grown['fecPackets'] / seconds:.0f} FEC packets a second, {share:.1f} % concealed of {lost:.1f} % lost")
+    before = calls.get(("clean", "relay"))
+    if before:
+        share = near["encodedKbit"] / max(1, before["first"]["encodedKbit"])
+        yield "10 % loss far down: the picture's rate ≥ 90 % of that without loss", share >= 0.9, f"{100 * share:.0f} %"
+
+
+def move(relay, direct, _calls):
+    what = "another address unnoticed" if relay["profile"] == "rebind" else "Wi-Fi to mobile"
+    for name, title in (("soundMs", "sound"), ("pictureMs", "picture")):
+        longest, without = (max(call["pauses"][one][name] for one in BOTH) if call else None for call in (relay, direct))
+        compared = "" if without is None else f" (direct {without})"
+        holds = longest <= 1_000 or without is not None and longest <= without + 100
+        yield f"{what}: {title} back within 1 s, or no later than directly", holds, f"after {longest} ms{compared}"
+
+
+TARGETS = {
+    "clean": clean, "loss-5": loss_5, "step": step, "loss-down": loss_down, "rebind": move, "wifi-mobile": move}
 
 
 def judge(results):
-    """(target, holds, what was measured) of every target whose profile was run."""
+    """(client, target, holds, what was measured) of every target whose profile was run."""
     found = []
-    for profile, target in TARGETS.items():
-        calls = {result["way"]: result for result in results if result["profile"] == profile}
-        if "relay" in calls:
-            found += target(calls["relay"], calls.get("direct"))
+    for client in dict.fromkeys(result["client"] for result in results):
+        calls = {(result["profile"], result["way"]): result for result in results if result["client"] == client}
+        for profile, target in TARGETS.items():
+            if (profile, "relay") in calls:
+                given = target(calls[profile, "relay"], calls.get((profile, "direct")), calls)
+                found += [(client, *verdict) for verdict in given]
     return found

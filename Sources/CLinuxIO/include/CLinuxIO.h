@@ -81,6 +81,20 @@ int lio_bind(int fd, int is_ipv4, uint64_t high, uint64_t low, uint16_t port);
 /// The port that a socket is bound to, or -errno.
 int lio_bound_port(int fd);
 
+// MARK: TCP
+
+/// A non-blocking, close-on-exec TCP socket (IPv6 only, where not `is_ipv4`) that is bound and listens. Its connections send
+/// without delay, hold at most about `unsent_byte_count` bytes that have not left yet, and end when what was sent is not
+/// acknowledged for `silence_ms`. Returns the descriptor or -errno.
+int lio_tcp_listen(
+    int is_ipv4, uint64_t high, uint64_t low, uint16_t port, int unsent_byte_count, int silence_ms, int backlog);
+/// The next connection, non-blocking and close-on-exec, with its peer's address (-EAGAIN: none waits).
+int lio_tcp_take(int fd, uint64_t *high, uint64_t *low, uint16_t *port);
+/// Sends the buffers in order, without waiting and without SIGPIPE. Returns a byte count or -errno.
+int64_t lio_stream_send_buffers(int fd, struct lio_buffer *buffers, int count);
+/// Lets the process have as many descriptors as it may. Returns how many those are, or -errno.
+int64_t lio_raise_descriptor_limit(void);
+
 // MARK: Unix sockets
 
 /// Non-blocking, close-on-exec stream sockets. Return a descriptor or -errno; -ENAMETOOLONG: the path exceeds

@@ -23,6 +23,7 @@ enum RoomBody {
                 let bound: ClosedRange<Int64> = kind == .peer ? 2...2 : 1...100
                 specification.maxParticipants = Int(try integer(field, bound))
             case "allowParallel": specification.allowParallel = try flag(field)
+            case "red": specification.red = try flag(field)
             case "timeouts": specification.timeouts = try timeouts(field.value)
             case "ring": specification.ring = try RingBody.specification(field.value)
             case "ifBusy": specification.ifBusy = try word(value, "ifBusy", default: BusyPolicy.ring)

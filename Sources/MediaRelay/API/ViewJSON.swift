@@ -26,6 +26,7 @@ package enum ViewJSON {
             .init("status", .string(room.status.rawValue)),
             .init("maxParticipants", .integer(Int64(room.specification.maxParticipants))),
             .init("allowParallel", .bool(room.specification.allowParallel)),
+            .init("red", .bool(room.specification.red)),
             .init("createdAt", time(room.createdAtMs)),
         ]
         if let tone = room.specification.warningTone { fields.append(.init("warningTone", .string(tone))) }

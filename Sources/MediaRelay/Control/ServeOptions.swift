@@ -12,6 +12,7 @@ package struct ServeOptions: Sendable {
     package var http: [Endpoint] = []
     package var admin: Endpoint?
     package var media: [Endpoint] = []
+    package var mediaTCP = MediaTCP.mediaPort
     package var announce: [String] = []
     package var data = ""
     /// `KID:SECRET` or `KID:@FILE`.
@@ -47,6 +48,7 @@ package struct ServeOptions: Sendable {
           --http ADDR:PORT        where the API listens (default 127.0.0.1:8080); repeatable
           --admin ADDR:PORT       metrics and node state without a key (default 127.0.0.1:8081, or none: --admin off)
           --media ADDR:PORT       where media arrives (default: all addresses, port 40000); repeatable
+          --media-tcp PORT|off    TCP for media where UDP is blocked (default: the same port; off: none)
           --announce IP           what clients are told instead of the bound addresses; repeatable
           --data DIR              journal and link socket (default: the user's state folder)
           --key KID:SECRET        signing key, HS256; KID:@FILE reads a secret or a PEM key (ES256); repeatable
@@ -74,8 +76,8 @@ package struct ServeOptions: Sendable {
         """
 
     private static let names: Set<String> = [
-        "--http", "--admin", "--media", "--announce", "--data", "--key", "--workers", "--demo", "--tls-cert",
-        "--tls-key",
+        "--http", "--admin", "--media", "--media-tcp", "--announce", "--data", "--key", "--workers", "--demo",
+        "--tls-cert", "--tls-key",
         "--insecure-http", "--log", "--log-level", "--max-token-lifetime", "--requests-per-second", "--gather",
         "--webhook", "--webhook-secret", "--webhook-dialect", "--webhook-ca", "--webhook-insecure-http",
         "--prompts", "--retain-hours", "--retain-events", "--retain-mebibytes",
@@ -115,6 +117,9 @@ package struct ServeOptions: Sendable {
         switch name {
         case "--http": http = try values.map { value throws(Refusal) in try Self.endpoint(name, value) }
         case "--media": media = try values.map { value throws(Refusal) in try Self.endpoint(name, value) }
+        case "--media-tcp":
+            guard let tcp = MediaTCP(try single()) else { throw Refusal("--media-tcp: a port, same or off") }
+            mediaTCP = tcp
         case "--admin": admin = try single() == "off" ? nil : try Self.endpoint(name, try single())
         case "--announce": announce = values
         case "--data": data = try single()

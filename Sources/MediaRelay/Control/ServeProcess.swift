@@ -173,6 +173,7 @@ final class Node {
             executablePath: KeyLoader.executablePath(), workerCount: options.workers,
             mediaAddresses: options.media.map(\.address), announcedAddresses: announced,
             mediaPort: options.media[0].port)
+        configuration.mediaTCP = options.mediaTCP
         configuration.gather = options.gather
         configuration.logFormat = options.logFormat
         return configuration

@@ -4,7 +4,8 @@ import RTPCore
 import RelayCore
 
 /// Sends a `TransmitBatch` (sendmmsg, at most 64 messages a call), in order for each receiver. Neighbours of
-/// equal size to one receiver leave as one message that the kernel splits (UDP GSO), where it can. Never
+/// equal size to one receiver leave as one message that the kernel splits (UDP GSO), where it can. What goes to a
+/// TCP connection is handed to `MediaStreams`. Never
 /// waits and never ends anything: what the kernel does not take is dropped and counted by kind. One thread;
 /// no allocation after `init`.
 package final class DatagramWriter {
@@ -31,11 +32,16 @@ package final class DatagramWriter {
     private let firstEntries: UnsafeMutablePointer<Int>
     private let sockets: [UDPSocket]
     private let table: LocalAddressTable
+    /// Where packets to peers on TCP connections go.
+    private let streams: MediaStreams?
 
-    package init(sockets: [UDPSocket], table: LocalAddressTable, usesSegmentation: Bool) {
+    package init(
+        sockets: [UDPSocket], table: LocalAddressTable, usesSegmentation: Bool, streams: MediaStreams? = nil
+    ) {
         let count = Self.messageCount
         self.sockets = sockets
         self.table = table
+        self.streams = streams
         self.usesSegmentation = usesSegmentation
         messages = .allocate(capacity: count)
         buffers = .allocate(capacity: count * Self.segmentCount)
@@ -70,10 +76,20 @@ package final class DatagramWriter {
             if count > 0 {
                 next = flush(batch, count: count, socket: socket, end: end)
             } else {
-                next = end
+                next = end < batch.count ? sendToStream(batch, from: end) : end
             }
         }
         batch.removeAll()
+    }
+
+    /// Sends what stands at `first` if its peer is on a TCP connection, and its successors to the same one.
+    private func sendToStream(_ batch: TransmitBatch, from first: Int) -> Int {
+        guard batch.entries[first].peer.isStream else { return first }
+        guard let streams else {
+            errors.count(.streamClosed)
+            return first + 1
+        }
+        return streams.send(batch, from: first, errors: errors)
     }
 
     /// Prepares messages from entry `first` on, as long as they leave through one socket. Gives the count of
@@ -84,6 +100,7 @@ package final class DatagramWriter {
         var next = first
         while next < batch.count, count < Self.messageCount {
             let entry = batch.entries[next]
+            if entry.peer.isStream { break }
             guard let source = table.source(of: entry.local, to: entry.peer) else {
                 errors.count(.noSocket)
                 next += 1

@@ -1,7 +1,7 @@
 import Glibc
 import RTPCore
 
-// What may go wrong when a datagram is sent. None of it ends anything: UDP may lose packets anyway.
+// What may go wrong when a packet is sent. None of it ends anything: any network may lose packets.
 
 /// Kinds of send error, as operators see them in the metrics.
 package enum SendErrorKind: Int, CaseIterable, Sendable {
@@ -19,6 +19,10 @@ package enum SendErrorKind: Int, CaseIterable, Sendable {
     case tooLong
     /// No socket of the receiver's family.
     case noSocket
+    /// The receiver's TCP connection takes no more for now.
+    case streamFull
+    /// The receiver's TCP connection is gone.
+    case streamClosed
     /// Anything else.
     case other
 
@@ -44,12 +48,14 @@ package enum SendErrorKind: Int, CaseIterable, Sendable {
         case .unreachable: "unreachable"
         case .tooLong: "too-long"
         case .noSocket: "no-socket"
+        case .streamFull: "stream-full"
+        case .streamClosed: "stream-closed"
         case .other: "other"
         }
     }
 }
 
-/// Datagrams that were not sent, by kind. One thread.
+/// Packets that were not sent, by kind. One thread.
 package final class SendErrorCounters {
     private let counts: UnsafeMutablePointer<UInt64>
 
@@ -82,7 +88,7 @@ package struct LoggedErrors {
             let count = errors[kind]
             let isRecent = times[kind.rawValue].map { now - $0 < .seconds(60) } ?? false
             guard count > told[kind.rawValue], !isRecent else { continue }
-            lines.append("\(count - told[kind.rawValue]) datagrams were not sent: \(kind.name)")
+            lines.append("\(count - told[kind.rawValue]) packets were not sent: \(kind.name)")
             told[kind.rawValue] = count
             times[kind.rawValue] = now
         }

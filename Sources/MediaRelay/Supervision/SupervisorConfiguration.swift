@@ -12,6 +12,7 @@ package struct SupervisorConfiguration: Sendable {
     package var announcedAddresses: [String]
     /// First of 2 × `workerCount` ports; 0: any free ones.
     package var mediaPort: UInt16
+    package var mediaTCP = MediaTCP.mediaPort
     package var gather = WorkerOptions.Gather.auto
     /// Form of the workers' log lines.
     package var logFormat = Log.Format.text
@@ -41,6 +42,7 @@ package struct SupervisorConfiguration: Sendable {
         var options = WorkerOptions(
             index: index, count: workerCount, linkPath: linkPath, mediaAddresses: mediaAddresses,
             announcedAddresses: announcedAddresses, mediaPort: mediaPort)
+        options.tcp = mediaTCP
         options.gather = gather
         options.logFormat = logFormat
         options.cpu = pinsWorkers ? index : nil

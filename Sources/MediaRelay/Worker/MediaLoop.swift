@@ -10,7 +10,7 @@ final class MediaLoop {
     /// Receive batches of 64 per turn and socket before link, handshaker and timers get their turn.
     private static let batchesPerTurn = 4
     private static let countersInterval = Interval.seconds(2)
-    /// Tokens; the sockets have 0 and up.
+    /// Tokens; the sockets have 0 and up, `MediaStreams` has its own.
     private static let linkToken: UInt64 = 100
     private static let handshakerToken: UInt64 = 101
     private static let signalToken: UInt64 = 102
@@ -19,6 +19,7 @@ final class MediaLoop {
     private let endpoint: WorkerEndpoint
     private let engine: MediaEngine
     private let sockets: [UDPSocket]
+    private let streams: MediaStreams
     private let reader: DatagramReader
     private let writer: DatagramWriter
     private let poller: Poller
@@ -34,21 +35,24 @@ final class MediaLoop {
 
     init(
         options: WorkerOptions, worker: WorkerID, endpoint: WorkerEndpoint, engine: MediaEngine,
-        sockets: [UDPSocket],
+        media: MediaSockets,
         handshaker: HandshakerThread, signals: Int32, log: WorkerLog
     ) throws(SystemError) {
         let now = MonotonicClock.now()
         self.worker = worker
         self.endpoint = endpoint
         self.engine = engine
-        self.sockets = sockets
+        sockets = media.sockets
         self.handshaker = handshaker
         self.signals = signals
         self.log = log
         let table = LocalAddressTable(sockets: sockets)
         reader = DatagramReader(sockets: sockets, table: table)
-        writer = DatagramWriter(sockets: sockets, table: table, usesSegmentation: true)
         poller = try Poller()
+        var limits = MediaStreams.Limits()
+        limits.fit(descriptors: lio_raise_descriptor_limit())
+        streams = try MediaStreams(listeners: media.listeners, poller: poller, limits: limits)
+        writer = DatagramWriter(sockets: sockets, table: table, usesSegmentation: true, streams: streams)
         link = LinkClient(path: options.linkPath, poller: poller, token: Self.linkToken, now: now)
         gather = GatherPolicy(mode: options.gather, now: now, cpu: Self.threadCPU())
         countersDue = now + Self.countersInterval
@@ -67,7 +71,7 @@ final class MediaLoop {
     }
 
     private func turn() {
-        let deadline = min(engine.deadline, link.deadline, countersDue)
+        let deadline = min(engine.deadline, link.deadline, countersDue, streams.deadline)
         let count = poller.wait(until: deadline, now: MonotonicClock.now())
         var now = MonotonicClock.now()
         var readySockets: UInt32 = 0
@@ -77,6 +81,7 @@ final class MediaLoop {
             case Self.linkToken: receiveCommands(event, now: now)
             case Self.handshakerToken: receiveHandshakes(now: now)
             case Self.signalToken: receiveSignal()
+            case MediaStreams.firstConnectionToken...: receiveStream(event, now: now)
             default: readySockets |= 1 << UInt32(event.token)
             }
         }
@@ -89,6 +94,10 @@ final class MediaLoop {
         if engine.deadline <= now {
             engine.advance(to: now)
             passOn(now: now)
+        }
+        if streams.deadline <= now {
+            streams.sweep(now: now, isKnown: engine.isKnown)
+            forgetGoneStreams()
         }
         keepLink(now: now)
     }
@@ -115,6 +124,21 @@ final class MediaLoop {
             }
         }
         return packets
+    }
+
+    // MARK: - TCP
+
+    private func receiveStream(_ event: Poller.Event, now: Instant) {
+        streams.handle(event, now: now, isKnown: engine.isKnown) { bytes, count, peer in
+            if engine.needsFlush { writer.send(engine.transmit) }
+            engine.receive(bytes, count: count, from: peer, local: 0, now: now)
+        }
+        forgetGoneStreams()
+        passOn(now: now)
+    }
+
+    private func forgetGoneStreams() {
+        for peer in streams.takeGone() { engine.forget(peer) }
     }
 
     /// Sends what the engine made, and gives its requests and news on.
@@ -170,7 +194,8 @@ final class MediaLoop {
         countersDue = now + Self.countersInterval
         link.tell(
             WorkerCounter.all(
-                engine: engine.counters, reader: reader, writer: writer, handshakes: handshaker.counters,
+                engine: engine.counters, reader: reader, writer: writer, streams: streams,
+                handshakes: handshaker.counters,
                 refusedPosts: handshaker.refusedCount, keptNews: link.keptNewsCount,
                 droppedNews: link.droppedNewsCount, transports: engine.transportCount),
             now: now)

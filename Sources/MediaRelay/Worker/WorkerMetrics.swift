@@ -6,8 +6,8 @@ import RelayCore
 extension WorkerCounter {
     /// Everything that a worker counts, engine and sockets and handshaker.
     static func all(
-        engine: EngineCounters, reader: DatagramReader, writer: DatagramWriter, handshakes: HandshakeCounters,
-        refusedPosts: UInt64, keptNews: Int, droppedNews: UInt64, transports: Int
+        engine: EngineCounters, reader: DatagramReader, writer: DatagramWriter, streams: MediaStreams,
+        handshakes: HandshakeCounters, refusedPosts: UInt64, keptNews: Int, droppedNews: UInt64, transports: Int
     ) -> [WorkerCounter] {
         var counters = [
             WorkerCounter("transports", UInt64(transports)),
@@ -17,11 +17,19 @@ extension WorkerCounter {
             WorkerCounter("datagrams_sent", writer.datagramCount),
             WorkerCounter("bytes_sent", writer.byteCount),
             WorkerCounter("send_batches", writer.batchCount),
+            WorkerCounter("stream_connections", UInt64(streams.count)),
+            WorkerCounter("streams_accepted", streams.counters.accepted),
+            WorkerCounter("stream_frames_received", streams.counters.framesReceived),
+            WorkerCounter("stream_bytes_received", streams.counters.bytesReceived),
+            WorkerCounter("stream_frames_sent", streams.counters.framesSent),
+            WorkerCounter("stream_bytes_sent", streams.counters.bytesSent),
             WorkerCounter("packets_received", engine.packetsReceived),
             WorkerCounter("bytes_received", engine.bytesReceived),
             WorkerCounter("packets_forwarded", engine.packetsForwarded),
             WorkerCounter("bytes_forwarded", engine.bytesForwarded),
             WorkerCounter("packets_repaired", engine.packetsRepaired),
+            WorkerCounter("packets_recovered", engine.packetsRecovered),
+            WorkerCounter("packets_made_redundant", engine.packetsMadeRedundant),
             WorkerCounter("key_frames_requested", engine.keyFramesRequested),
             WorkerCounter("checks_answered", engine.checksAnswered),
             WorkerCounter("mailbox_refusals", refusedPosts),
@@ -35,6 +43,9 @@ extension WorkerCounter {
         }
         for kind in SendErrorKind.allCases {
             counters.append(WorkerCounter("send_errors", label: kind.name, writer.errors[kind]))
+        }
+        for end in StreamEnd.allCases {
+            counters.append(WorkerCounter("stream_ends", label: end.name, streams.counters[end]))
         }
         let handshakeCounts: [(String, UInt64)] = [
             ("begun", handshakes.begun), ("established", handshakes.established),

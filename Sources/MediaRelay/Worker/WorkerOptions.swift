@@ -1,5 +1,33 @@
 import RTPCore
 
+/// Where clients that have no UDP reach a worker (RFC 6544).
+package enum MediaTCP: Hashable, Sendable {
+    /// Nowhere.
+    case off
+    /// The number of its UDP port.
+    case mediaPort
+    /// One of 2 × count ports from `first` on, chosen as UDP ports are.
+    case ports(first: UInt16)
+
+    package init?(_ text: String) {
+        switch text {
+        case "off", "0": self = .off
+        case "same": self = .mediaPort
+        default:
+            guard let port = UInt16(text), port > 0 else { return nil }
+            self = .ports(first: port)
+        }
+    }
+
+    package var text: String {
+        switch self {
+        case .off: "off"
+        case .mediaPort: "same"
+        case .ports(let first): "\(first)"
+        }
+    }
+}
+
 /// What a worker process is started with: the arguments of `media-relay worker`. Refuses what it does not
 /// know.
 package struct WorkerOptions: Hashable, Sendable {
@@ -18,6 +46,8 @@ package struct WorkerOptions: Hashable, Sendable {
     package var announcedAddresses: [String]
     /// First of the 2 × count ports that the workers use; 0: any free port.
     package var mediaPort: UInt16
+    /// Where TCP connections are taken.
+    package var tcp = MediaTCP.mediaPort
     package var gather: Gather
     /// CPU that the media loop is pinned to; nil: none.
     package var cpu: Int?
@@ -47,7 +77,7 @@ package struct WorkerOptions: Hashable, Sendable {
     package var arguments: [String] {
         var arguments = [
             "--index", "\(index)", "--count", "\(count)", "--link", linkPath, "--port", "\(mediaPort)",
-            "--gather", gather.rawValue, "--log", logFormat.rawValue,
+            "--tcp", tcp.text, "--gather", gather.rawValue, "--log", logFormat.rawValue,
         ]
         for address in mediaAddresses { arguments += ["--media", address] }
         for address in announcedAddresses { arguments += ["--announce", address] }
@@ -72,6 +102,9 @@ package struct WorkerOptions: Hashable, Sendable {
         case "--count": count = try Self.number(name, value, 1...1_024)
         case "--link": linkPath = value
         case "--port": mediaPort = UInt16(try Self.number(name, value, 0...65_535))
+        case "--tcp":
+            guard let tcp = MediaTCP(value) else { throw Refusal("--tcp \(value): not off, same or a port") }
+            self.tcp = tcp
         case "--media": mediaAddresses.append(value)
         case "--announce": announcedAddresses.append(value)
         case "--cpu": cpu = try Self.number(name, value, 0...1_023)
@@ -110,6 +143,9 @@ package struct WorkerOptions: Hashable, Sendable {
         }
         guard Int(mediaPort) + 2 * count - 1 <= 65_535 else {
             throw Refusal("--port \(mediaPort): \(2 * count) ports from there on do not exist")
+        }
+        if case .ports(let first) = tcp, Int(first) + 2 * count - 1 > 65_535 {
+            throw Refusal("--tcp \(first): \(2 * count) ports from there on do not exist")
         }
         let announced = announcedAddresses.isEmpty ? mediaAddresses : announcedAddresses
         for text in announced where PeerAddress(address: text, port: 0)?.isWildcard == true {

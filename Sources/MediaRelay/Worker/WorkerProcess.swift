@@ -55,7 +55,7 @@ package enum WorkerProcess {
         _ options: WorkerOptions, identity: sending DTLSIdentity, log: WorkerLog
     ) throws(SystemError) {
         let media = try MediaSockets(options)
-        let endpoint = WorkerEndpoint(options, port: media.port, fingerprint: identity.fingerprint)
+        let endpoint = WorkerEndpoint(options, media: media, fingerprint: identity.fingerprint)
         // Before the handshaker's thread starts, so that it does not take these signals.
         let signals = try Syscall.checked("signalfd") { lio_signalfd([SIGTERM, SIGINT], 2) }
         defer { Syscall.close(signals) }
@@ -70,13 +70,13 @@ package enum WorkerProcess {
         let loop: MediaLoop
         do throws(SystemError) {
             loop = try MediaLoop(
-                options: options, worker: worker, endpoint: endpoint, engine: engine, sockets: media.sockets,
+                options: options, worker: worker, endpoint: endpoint, engine: engine, media: media,
                 handshaker: handshaker, signals: signals, log: log)
         } catch {
             handshaker.stop()
             throw error
         }
-        log.line("serves UDP port \(media.port)")
+        log.line("serves UDP port \(media.port), \(media.streamPort.map { "TCP port \($0)" } ?? "no TCP")")
         loop.run()
     }
 }

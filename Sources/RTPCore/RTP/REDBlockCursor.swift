@@ -1,3 +1,5 @@
+// Redundant audio (RFC 2198): the walk over a payload's blocks, and the writer of the list in front of them.
+
 /// One block of a redundant audio payload.
 @frozen public struct REDBlock: Sendable, Hashable {
     /// 0…127.
@@ -54,5 +56,41 @@ public struct REDBlockCursor: Sendable {
         headerOffset += 4
         bodyOffset += byteCount
         return block
+    }
+}
+
+/// Writes the headers of a RED payload (RFC 2198 section 3): one for each earlier block, oldest first, then the primary's. The
+/// blocks themselves follow in the same order, without anything between them.
+public enum REDWriter {
+    /// What 14 bits say: how much older than the packet a block may be, in timestamp units.
+    @inlinable public static var longestOffset: UInt32 { 0x3FFF }
+    /// What 10 bits say: bytes of an earlier block.
+    @inlinable public static var longestBlock: Int { 0x3FF }
+    @inlinable public static var headerByteCount: Int { 4 }
+    @inlinable public static var primaryHeaderByteCount: Int { 1 }
+
+    /// Whether an earlier block can be said in a header at all. An empty one is of no use, and one as new as the packet
+    /// none either.
+    @inlinable public static func canWrite(timestampOffset: UInt32, byteCount: Int) -> Bool {
+        timestampOffset > 0 && timestampOffset <= longestOffset && byteCount > 0 && byteCount <= longestBlock
+    }
+
+    /// Appends the header of an earlier block; false, with nothing written, where it can not be said or does not fit.
+    public static func appendBlock(
+        to output: inout OutputSpan<UInt8>, payloadType: UInt8, timestampOffset: UInt32, byteCount: Int
+    ) -> Bool {
+        guard canWrite(timestampOffset: timestampOffset, byteCount: byteCount),
+            output.freeCapacity >= headerByteCount
+        else { return false }
+        output.appendBigEndian(
+            UInt32(0x8000_0000) | UInt32(payloadType & 0x7F) << 24 | timestampOffset << 10 | UInt32(byteCount))
+        return true
+    }
+
+    /// Appends the header of the primary, which ends the list; false where it does not fit.
+    public static func appendPrimary(to output: inout OutputSpan<UInt8>, payloadType: UInt8) -> Bool {
+        guard output.freeCapacity >= primaryHeaderByteCount else { return false }
+        output.append(payloadType & 0x7F)
+        return true
     }
 }

@@ -42,6 +42,9 @@ extension SDPReader {
         case "ice-lite": description.isICELite = true
         case "sendrecv", "sendonly", "recvonly", "inactive":
             description.direction = SessionDescription.Direction(rawValue: line.name)
+        case "rtcp-xr":
+            let mode = readReceiverRoundTrip(line.value)
+            description.receiverRoundTrip = mode
         default: break
         }
     }
@@ -117,6 +120,9 @@ extension SDPReader {
         case "rtcp-mux": media?.hasRTCPMux = true
         case "rtcp-mux-only": media?.hasRTCPMuxOnly = true
         case "rtcp-rsize": media?.hasReducedSizeRTCP = true
+        case "rtcp-xr":
+            let mode = readReceiverRoundTrip(line.value)
+            media?.receiverRoundTrip = mode
         case "bundle-only": media?.isBundleOnly = true
         case "crypto": media?.hasCrypto = true
         case "end-of-candidates": media?.hasEndOfCandidates = true
@@ -137,17 +143,36 @@ extension SDPReader {
         }
     }
 
-    /// Nil for what is not a host candidate over UDP: nothing is decided by candidates, so they are never an
-    /// error.
+    /// Nil where the extended reports named are others, or the mode is none that RFC 3611 knows.
+    private func readReceiverRoundTrip(_ value: ArraySlice<UInt8>) -> String? {
+        for format in value.fields {
+            let (name, parameters) = format.halves(at: UInt8(ascii: "="))
+            guard name.elementsEqual("rcvr-rtt".utf8), let parameters else { continue }
+            // A size limit may follow; our answers are small.
+            let mode = parameters.halves(at: UInt8(ascii: ":")).0.text
+            return ["all", "sender"].contains(mode) ? mode : nil
+        }
+        return nil
+    }
+
+    /// Nil for what is neither a host candidate over UDP nor a passive one over TCP: nothing is decided by candidates,
+    /// so they are never an error.
     private func readCandidate(_ value: ArraySlice<UInt8>) -> SessionDescription.Candidate? {
         let fields = value.fields
         guard fields.count >= 8, let component = fields[1].decimal(upTo: 256),
-            fields[2].text.lowercased() == "udp", let priority = fields[3].decimal(upTo: UInt64(UInt32.max)),
+            let priority = fields[3].decimal(upTo: UInt64(UInt32.max)),
             let port = fields[5].decimal(upTo: 65_535), fields[0].isVisible, fields[4].isVisible,
             fields[6].elementsEqual("typ".utf8), fields[7].elementsEqual("host".utf8)
         else { return nil }
+        let isStream = fields[2].text.lowercased() == "tcp"
+        if isStream {
+            guard fields.count >= 10, fields[8].elementsEqual("tcptype".utf8), fields[9].elementsEqual("passive".utf8)
+            else { return nil }
+        } else {
+            guard fields[2].text.lowercased() == "udp" else { return nil }
+        }
         return SessionDescription.Candidate(
             foundation: fields[0].text, component: UInt16(component), priority: UInt32(priority),
-            address: fields[4].text, port: UInt16(port))
+            address: fields[4].text, port: UInt16(port), isStream: isStream)
     }
 }

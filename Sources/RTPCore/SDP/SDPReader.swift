@@ -178,6 +178,7 @@ struct SDPReader {
             }
             section.codecs.append(codec)
         }
+        section.receiverRoundTrip = section.receiverRoundTrip ?? description.receiverRoundTrip
         section.direction = pending.direction ?? description.direction ?? .sendrecv
         description.media.append(section)
         media = nil

@@ -63,8 +63,8 @@ struct SDPWriter {
         transport(media.transport)
         for candidate in media.candidates {
             line(
-                "a=candidate:\(candidate.foundation) \(candidate.component) udp \(candidate.priority) "
-                    + "\(candidate.address) \(candidate.port) typ host")
+                "a=candidate:\(candidate.foundation) \(candidate.component) \(candidate.isStream ? "tcp" : "udp") \(candidate.priority) "
+                    + "\(candidate.address) \(candidate.port) typ host\(candidate.isStream ? " tcptype passive" : "")")
         }
         if media.hasEndOfCandidates { line("a=end-of-candidates") }
         if !isFragment { line("a=\(media.direction.rawValue)") }
@@ -72,6 +72,7 @@ struct SDPWriter {
         if media.hasRTCPMux { line("a=rtcp-mux") }
         if media.hasRTCPMuxOnly { line("a=rtcp-mux-only") }
         if media.hasReducedSizeRTCP { line("a=rtcp-rsize") }
+        if let mode = media.receiverRoundTrip { line("a=rtcp-xr:rcvr-rtt=" + mode) }
         for mapping in media.extensions {
             let direction = mapping.direction.map { "/" + $0.rawValue } ?? ""
             line("a=extmap:\(mapping.id)\(direction) \(mapping.uri)")

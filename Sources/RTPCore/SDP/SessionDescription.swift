@@ -11,6 +11,8 @@ public struct SessionDescription: Hashable, Sendable {
     public var isICELite = false
     /// A direction at session level, inherited by sections without one.
     public var direction: Direction?
+    /// As `Media.receiverRoundTrip`, at session level.
+    public var receiverRoundTrip: String?
     public var media: [Media] = []
 
     public init() {}
@@ -98,6 +100,9 @@ extension SessionDescription {
         public var hasRTCPMux = false
         public var hasRTCPMuxOnly = false
         public var hasReducedSizeRTCP = false
+        /// `a=rtcp-xr:rcvr-rtt` (RFC 3611 §5.1): receivers' reference times are to be answered, those of `all` or of
+        /// `sender`s only; the section's own or the session's.
+        public var receiverRoundTrip: String?
         public var isBundleOnly = false
         /// `a=crypto`: the section offers SDES keys (RFC 4568).
         public var hasCrypto = false
@@ -214,19 +219,25 @@ extension SessionDescription {
         }
     }
 
-    /// `a=candidate` of type host over UDP (RFC 8839 §5.1).
+    /// `a=candidate` of type host, over UDP (RFC 8839 §5.1) or passively over TCP (RFC 6544 §4.5).
     public struct Candidate: Hashable, Sendable {
         public var foundation: String
         public var component: UInt16
         public var priority: UInt32
         public var address: String
         public var port: UInt16
-        public init(foundation: String, component: UInt16, priority: UInt32, address: String, port: UInt16) {
+        /// The peer connects to it over TCP; else UDP.
+        public var isStream: Bool
+        public init(
+            foundation: String, component: UInt16, priority: UInt32, address: String, port: UInt16,
+            isStream: Bool = false
+        ) {
             self.foundation = foundation
             self.component = component
             self.priority = priority
             self.address = address
             self.port = port
+            self.isStream = isStream
         }
     }
 }

@@ -60,6 +60,9 @@
         source > highest && source &- highest > limit
     }
 
+    /// Whether `source` belongs to this mapping: it is no packet from before its first one.
+    @inlinable public func covers(_ source: UInt64) -> Bool { isStarted && source >= firstSource }
+
     private mutating func begin(source: UInt64, output: UInt64) {
         history = 0
         hasForgotten = false

@@ -44,12 +44,12 @@ extension Conductor {
             if let other = others.first { throw alreadyJoined(other) }
         }
         let specification = room.record.specification
+        var policy = NegotiationPolicy(
+            kind: specification.kind, media: specification.media, videoCodec: specification.videoCodec,
+            grants: identity.grants)
+        policy.red = specification.red
         let session = try Negotiator.negotiate(
-            offer: offer,
-            policy: NegotiationPolicy(
-                kind: specification.kind, media: specification.media, videoCodec: specification.videoCodec,
-                grants: identity.grants),
-            endpoint: worker.endpoint, random: &random)
+            offer: offer, policy: policy, endpoint: worker.endpoint, random: &random)
         var participant = makeParticipant(
             identity, session: session, in: room, wantsJoin: wantsJoin && admission == .free,
             inheritsSeat: predecessor?.lifecycle.holdsSeat ?? false)

@@ -94,6 +94,13 @@ public struct RoomSpecification: Hashable, Sendable, Codable {
     private var otherIfBusy: BusyPolicy?
     /// The tone that everybody who is joined hears when the room is warned of its end by max duration; nil: none.
     public var warningTone: String?
+    /// Sound is sent with what was sent just before (RED), by clients that can and by the relay.
+    public var red: Bool {
+        get { otherRed ?? false }
+        set { otherRed = newValue ? true : nil }
+    }
+    /// Nil is the default, so that records from before it are read as well.
+    private var otherRed: Bool?
     /// The caller's own JSON text, given back unread; at most 4 KiB.
     public var metadata: String?
     public init(id: RoomID?, kind: RoomKind, media: RoomMedia) {
@@ -107,6 +114,7 @@ public struct RoomSpecification: Hashable, Sendable, Codable {
         ring = nil
         otherIfBusy = nil
         warningTone = nil
+        otherRed = nil
         metadata = nil
     }
 }

@@ -16,6 +16,8 @@ struct Transport {
     /// Local address and peer of the selected path, copied here for sending.
     var local: UInt8 = 0
     var peer = PeerAddress.none
+    /// There is somewhere to send to: no packet comes from port 0.
+    @inline(__always) var hasPeer: Bool { peer.port != 0 }
     var receiveCipher: SRTPCipher?
     var sendCipher: SRTPCipher?
     /// First of the transport's tracks (what it sends) and subscriptions (its slots); -1: none.
@@ -35,6 +37,7 @@ struct Transport {
     /// Our next SRTCP index: one count for all SSRCs that we report with.
     var rtcpSendIndex: UInt32 = 0
     var rtcpContextCount: UInt8 = 0
+    var referenceTimeCount: UInt8 = 0
     /// SSRC that our reports and feedback to this client carry.
     var reporterSSRC: UInt32 = 1
     // Deadlines of the transport's periodic work; the timer wheel holds the earliest.
@@ -69,13 +72,15 @@ struct TransportFlags: OptionSet {
     static let usesREMB = TransportFlags(rawValue: 32)
     /// A picture passes to it: its packets carry transport-wide numbers.
     static let numbered = TransportFlags(rawValue: 64)
+    /// Its receiver reference times (XR) are answered.
+    static let answersReferenceTimes = TransportFlags(rawValue: 128)
 }
 
 /// An address that passed a check of ours or of the client's.
 struct Path {
     var address = PeerAddress.none
     var local: UInt8 = 0
-    /// It answered a check of ours, or DTLS completed on it: nobody is aimed at.
+    /// It answered a check of ours, or DTLS completed on it, or it is a TCP connection: nobody is aimed at.
     var isValidated = false
     var isNominated = false
     /// Our check that waits for its answer.
@@ -112,6 +117,15 @@ struct RTCPContext {
     }
 }
 
+/// A receiver reference time (RFC 3611 §4.4) of one of a client's SSRCs, to be answered with the next report.
+struct ReferenceTime {
+    var ssrc: UInt32
+    /// The middle 32 bits.
+    var time: UInt32
+    var arrival: Instant
+    var isAnswered = false
+}
+
 /// What one SSRC of a participant carries.
 enum SourceRole: UInt8 { case media, retransmission }
 
@@ -141,6 +155,8 @@ struct Track {
     var payloadType: UInt8
     /// 0: no RTX.
     var rtxPayloadType: UInt8
+    /// What its packets come as that repeat earlier ones; 0: no RED.
+    var redPayloadType: UInt8
     var transportCCID: UInt8
     /// Where its audio levels come from, and the sender's element id for them.
     var levels: LevelSource
@@ -175,6 +191,8 @@ struct Track {
     var nextLayer: Int32 = -1
     /// What is known of its layers; absent where nothing is chosen among.
     var layer: UnsafeMutablePointer<LayerState>?
+    /// Its last packets; absent where neither it nor a slot that it was in has RED.
+    var recent: UnsafeMutablePointer<RecentAudio>?
 
     /// Somebody gets it: repairs and key frames are worth asking for.
     @inline(__always) var isWatched: Bool { firstSubscription >= 0 || awaitingCount > 0 }
@@ -226,6 +244,10 @@ struct Subscription {
     var rtxSSRC: UInt32
     var payloadType: UInt8
     var rtxPayloadType: UInt8
+    /// Under which the receiver takes RED; 0: none.
+    var redPayloadType: UInt8
+    /// How many earlier packets go along with each, whatever the sender repeats.
+    var redDepth: UInt8 = 0
     var midID: UInt8
     /// The receiver's element id for transport-wide numbers; 0: the slot's packets carry none.
     var transportCCID: UInt8
@@ -251,6 +273,8 @@ struct Subscription {
     var layer: Int32 = -1
     /// What it gets of its track's layers; absent before the first track that has some.
     var layered: UnsafeMutablePointer<LayeredSlot>?
+    /// What the receiver's loss asks for in earlier packets.
+    var redundancy = RedundancyControl()
 }
 
 /// What a receiver has reported of one slot.

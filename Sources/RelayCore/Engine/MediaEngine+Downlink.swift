@@ -71,7 +71,8 @@ extension MediaEngine {
             return releaseHold(by: index, now: now)
         }
         if downlink.pointee.estimator.use == .over { chooseLayers(of: index, now: now) }
-        hold(senderTo: index, at: UInt64(target), now: now)
+        // What the relay repeats on the path is not the sender's to use.
+        hold(senderTo: index, at: UInt64(target - min(redRate(of: index), target / 4)), now: now)
         startProbe(downlink, of: index, now: now)
     }
 

@@ -7,7 +7,7 @@ extension MediaEngine {
     /// Builds one RTCP packet in a send slot, seals it there and commits it. Nothing is sent when `build` writes nothing.
     private func sendRTCP(_ index: Int32, _ build: (inout OutputSpan<UInt8>) -> Void) {
         let transport = transports + Int(index)
-        guard let cipher = transport.pointee.sendCipher, transport.pointee.peer != .none else {
+        guard let cipher = transport.pointee.sendCipher, transport.pointee.hasPeer else {
             return counters.drop(.sendWithoutPath)
         }
         guard let slot = transmit.reserve() else { return counters.drop(.transmitFull) }
@@ -42,6 +42,7 @@ extension MediaEngine {
             }
             _ = RTCPWriter.appendSourceDescription(
                 to: &out, ssrc: transport.pointee.reporterSSRC, cname: cname.span)
+            appendReferenceDelays(index, to: &out, now: now)
             if transport.pointee.flags.contains(.usesREMB),
                 transport.pointee.transportFeedback == nil || transport.pointee.heldTo < Limits.openREMB
             {

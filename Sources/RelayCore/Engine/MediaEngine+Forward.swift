@@ -35,10 +35,18 @@ extension MediaEngine {
             return restore(
                 bytes, header: header, payloadByteCount: payloadByteCount, track: trackIndex, now: now)
         }
+        var payload = bytes + header.headerByteCount
+        if header.payloadType != track.pointee.payloadType {
+            guard
+                let primary = openRED(
+                    track, payloadType: header.payloadType, payload, byteCount: payloadByteCount)
+            else { return }
+            payload += primary.offset
+            payloadByteCount = primary.byteCount
+        }
         if track.pointee.levels != .nowhere {
             noteLevel(
-                track, packet, payload: bytes + header.headerByteCount, byteCount: payloadByteCount,
-                room: transport.pointee.room, now: now)
+                track, packet, payload: payload, byteCount: payloadByteCount, room: transport.pointee.room, now: now)
         }
         source.pointee.packetsSinceReport &+= 1
         source.pointee.statistics.received(
@@ -48,8 +56,8 @@ extension MediaEngine {
         if gap > track.pointee.longestGap { track.pointee.longestGap = gap }
         track.pointee.lastArrival = now
         forward(
-            bytes, header: header, payload: bytes + header.headerByteCount, payloadByteCount: payloadByteCount,
-            index: index, source: sourceIndex, track: trackIndex, now: now)
+            bytes, header: header, payload: payload, payloadByteCount: payloadByteCount, index: index,
+            source: sourceIndex, track: trackIndex, now: now)
     }
 
     /// RFC 4588: the original packet out of an RTX packet, forwarded unless it has come meanwhile.
@@ -106,6 +114,11 @@ extension MediaEngine {
                 stored, sequence: index, header: bytes, headerByteCount: header.headerByteCount, payload: payload,
                 payloadByteCount: payloadByteCount)
         }
+        if let recent = track.pointee.recent {
+            return forwardAudio(
+                recent, header: header, packet: bytes, payload: payload, payloadByteCount: payloadByteCount,
+                index: index, track: trackIndex, now: now)
+        }
         if let layer = track.pointee.layer {
             return forwardLayer(
                 layer, header: header, packet: bytes, payload: payload, payloadByteCount: payloadByteCount,
@@ -134,7 +147,8 @@ extension MediaEngine {
     }
 
     /// The first packet of a source into a slot of sound: marked, so that the receiver may settle anew (RFC 3551 §4.1).
-    @inline(never) private func passFirst(
+    /// It takes no earlier packet along: those are another source's, or from before the slot's turn.
+    @inline(never) func passFirst(
         _ subscription: UnsafeMutablePointer<Subscription>, header: RTPHeader, packet: UnsafeMutablePointer<UInt8>,
         payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int, index: UInt64, now: Instant
     ) {
@@ -150,9 +164,20 @@ extension MediaEngine {
         _ subscription: UnsafeMutablePointer<Subscription>, header: RTPHeader, packet: UnsafeMutablePointer<UInt8>,
         payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int, index: UInt64, now: Instant
     ) {
+        pass(
+            subscription, as: subscription.pointee.payloadType, header: header, packet: packet, payload: payload,
+            payloadByteCount: payloadByteCount, index: index, now: now)
+    }
+
+    /// The same under another of the slot's payload types.
+    @inline(__always) func pass(
+        _ subscription: UnsafeMutablePointer<Subscription>, as payloadType: UInt8, header: RTPHeader,
+        packet: UnsafeMutablePointer<UInt8>, payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int,
+        index: UInt64, now: Instant
+    ) {
         guard let sequence = subscription.pointee.sequence.map(index) else { return counters.drop(.rtpTooOld) }
         write(
-            subscription, payloadType: subscription.pointee.payloadType, ssrc: subscription.pointee.ssrc,
+            subscription, payloadType: payloadType, ssrc: subscription.pointee.ssrc,
             sequence: sequence, header: header, packet: packet, originalSequence: -1, payload: payload,
             payloadByteCount: payloadByteCount, now: now)
         subscription.pointee.packetsSent &+= 1
@@ -168,7 +193,7 @@ extension MediaEngine {
         payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int, now: Instant
     ) {
         let receiver = transports + Int(subscription.pointee.receiver)
-        guard let cipher = receiver.pointee.sendCipher, receiver.pointee.selectedPath >= 0 else {
+        guard let cipher = receiver.pointee.sendCipher, receiver.pointee.hasPeer else {
             return counters.drop(.sendWithoutPath)
         }
         guard let out = transmit.reserve() else { return counters.drop(.transmitFull) }

@@ -44,9 +44,9 @@ extension MediaEngine {
         bytes.withUnsafeBufferPointer { buffer in
             guard let base = buffer.baseAddress else { return }
             if let index = transportByHandle[handle] {
-                let selected = transports[Int(index)].selectedPath
-                guard selected >= 0 else { return counters.drop(.sendWithoutPath) }
-                return send(base, count: buffer.count, to: pathAt(index, Int32(selected)))
+                guard transports[Int(index)].hasPeer else { return counters.drop(.sendWithoutPath) }
+                let selected = Int32(transports[Int(index)].selectedPath)
+                return send(base, count: buffer.count, to: pathAt(index, selected))
             }
             guard let goodbye = goodbyes.removeValue(forKey: handle) else {
                 return counters.drop(.sendWithoutPath)

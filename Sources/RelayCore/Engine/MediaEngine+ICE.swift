@@ -2,7 +2,8 @@ import CMediaCrypto
 import RTPCore
 
 // ICE-lite (RFC 8445 §2.5) with path validation by our own checks. Here, and nowhere else, an address becomes known. Nothing is
-// answered, kept or changed for a message that does not verify.
+// answered, kept or changed for a message that does not verify. What a check means for the choice of path is in
+// MediaEngine+Paths.
 
 extension MediaEngine {
     func receiveSTUN(
@@ -117,55 +118,6 @@ extension MediaEngine {
         }
     }
 
-    /// The path of an address that has just passed a check: known, or new with the oldest unvalidated one making room.
-    private func learn(_ peer: PeerAddress, local: UInt8, for index: Int32, now: Instant) -> Int32 {
-        let transport = transports + Int(index)
-        if let flow = flows.find(peer) {
-            if flow.transport == index {
-                pathAt(index, flow.path).pointee.local = local
-                return flow.path
-            }
-            // The address changed hands: an authenticated check for another session wins (T39).
-            abandon(flow.path, of: flow.transport)
-        }
-        var chosen = Int32(transport.pointee.pathCount)
-        if Int(chosen) < Limits.pathsPerTransport {
-            transport.pointee.pathCount += 1
-        } else {
-            chosen = -1
-            for candidate in 0..<Int32(Limits.pathsPerTransport)
-            where candidate != Int32(transport.pointee.selectedPath) {
-                guard chosen >= 0 else {
-                    chosen = candidate
-                    continue
-                }
-                let a = pathAt(index, candidate).pointee
-                let b = pathAt(index, chosen).pointee
-                if (a.isValidated ? 1 : 0, a.lastReceived) < (b.isValidated ? 1 : 0, b.lastReceived) {
-                    chosen = candidate
-                }
-            }
-            flows.remove(pathAt(index, chosen).pointee.address, ownedBy: index)
-        }
-        var fresh = Path()
-        fresh.address = peer
-        fresh.local = local
-        fresh.lastReceived = now
-        pathAt(index, chosen).pointee = fresh
-        flows.set(peer, transport: index, path: chosen)
-        return chosen
-    }
-
-    /// A path whose address now belongs to another transport can not be sent to any more.
-    private func abandon(_ pathIndex: Int32, of index: Int32) {
-        flows.remove(pathAt(index, pathIndex).pointee.address, ownedBy: index)
-        pathAt(index, pathIndex).pointee = Path()
-        let transport = transports + Int(index)
-        guard Int32(transport.pointee.selectedPath) == pathIndex else { return }
-        // It stays without a path until the client's next check; liveness runs on.
-        transport.pointee.peer = .none
-    }
-
     private func answer(
         _ message: STUNMessage, error: Int?, unknown: UInt16?, _ local: ICECredentials,
         _ path: UnsafeMutablePointer<Path>
@@ -193,45 +145,6 @@ extension MediaEngine {
         writer.appendFingerprint(to: &out)
     }
 
-    // MARK: Which path is used
-
-    /// What an authenticated check over a path means for the choice of path.
-    private func follow(_ index: Int32, path pathIndex: Int32, isNominated: Bool, now: Instant) {
-        let transport = transports + Int(index)
-        let path = pathAt(index, pathIndex)
-        if isNominated { path.pointee.isNominated = true }
-        if transport.pointee.selectedPath < 0 || transport.pointee.peer == .none {
-            select(pathIndex, of: index, now: now)
-        } else if path.pointee.isValidated, path.pointee.isNominated {
-            move(index, to: pathIndex, now: now)
-        }
-        if !path.pointee.isValidated, !path.pointee.isCheckPending { sendCheck(index, pathIndex, now: now) }
-        reschedule(index, now: now)
-    }
-
-    private func select(_ pathIndex: Int32, of index: Int32, now: Instant) {
-        let transport = transports + Int(index)
-        let path = pathAt(index, pathIndex)
-        transport.pointee.selectedPath = Int8(pathIndex)
-        transport.pointee.peer = path.pointee.address
-        transport.pointee.local = path.pointee.local
-    }
-
-    /// Media moves to a validated, nominated path, at most once a second (T18).
-    private func move(_ index: Int32, to pathIndex: Int32, now: Instant) {
-        let transport = transports + Int(index)
-        guard Int32(transport.pointee.selectedPath) != pathIndex,
-            now - transport.pointee.lastPathSwitch >= Limits.pathSwitchInterval
-        else { return }
-        transport.pointee.lastPathSwitch = now
-        pathAt(index, Int32(transport.pointee.selectedPath)).pointee.isNominated = false
-        select(pathIndex, of: index, now: now)
-        if transport.pointee.flags.contains(.hasKeys) {
-            transport.pointee.statistics.pathChanges &+= 1
-            news.append(.pathChanged(transport.pointee.handle, at: now))
-        }
-    }
-
     // MARK: Our checks
 
     /// Sends the checks that are due: to the selected path in its interval, and repeats to every path that has not answered.
@@ -252,6 +165,7 @@ extension MediaEngine {
             }
             sendCheck(index, pathIndex, now: now)
         }
+        leaveSilentPath(index, now: now)
         updateNextCheck(index)
     }
 
@@ -283,7 +197,7 @@ extension MediaEngine {
 
     /// One Binding request to a path with exactly the attributes that all clients answer without side effect
     /// (EXPERIMENTS.md A): never ICE-CONTROLLING, never USE-CANDIDATE.
-    private func sendCheck(_ index: Int32, _ pathIndex: Int32, now: Instant) {
+    func sendCheck(_ index: Int32, _ pathIndex: Int32, now: Instant) {
         guard let details = details[Int(index)] else { return }
         let path = pathAt(index, pathIndex)
         if !path.pointee.isCheckPending { path.pointee.checkRetries = 0 }
@@ -330,6 +244,8 @@ extension MediaEngine {
         if flow.path == Int32(transport.pointee.selectedPath) {
             let roundTrip = (now - path.pointee.checkSentAt).microseconds
             transport.pointee.statistics.note(roundTripMicroseconds: UInt32(clamping: max(1, roundTrip)))
+        } else if !transport.pointee.hasPeer {
+            select(flow.path, of: flow.transport, now: now)
         } else if path.pointee.isNominated {
             move(flow.transport, to: flow.path, now: now)
         }

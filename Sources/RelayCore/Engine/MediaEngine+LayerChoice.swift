@@ -51,7 +51,7 @@ extension MediaEngine {
     /// What a receiver's path leaves for pictures, bits per second.
     private func layerBudget(of index: Int32) -> Int {
         guard let downlink = transports[Int(index)].downlink else { return Int(Int32.max) }
-        var audio = 0
+        var audio = redRate(of: index)
         forEachSlot(of: index) { slot in
             if subscriptions[slot].pointee.kind == .audio, subscriptions[slot].pointee.flow == .passing {
                 audio += Limits.audioReserve

@@ -213,7 +213,7 @@ extension MediaEngine {
         packet: UnsafeMutablePointer<UInt8>, now: Instant
     ) {
         let receiver = transports + Int(subscription.pointee.receiver)
-        guard let cipher = receiver.pointee.sendCipher, receiver.pointee.selectedPath >= 0 else {
+        guard let cipher = receiver.pointee.sendCipher, receiver.pointee.hasPeer else {
             return counters.drop(.sendWithoutPath)
         }
         guard let out = transmit.reserve() else { return counters.drop(.transmitFull) }

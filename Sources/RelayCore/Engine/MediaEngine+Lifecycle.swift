@@ -85,6 +85,7 @@ extension MediaEngine {
         if section.feedback.contains(.remb), section.kind == .video, section.clientSends {
             transport.pointee.flags.insert(.usesREMB)
         }
+        if section.feedback.contains(.referenceTime) { transport.pointee.flags.insert(.answersReferenceTimes) }
     }
 
     private func addTrack(
@@ -95,6 +96,7 @@ extension MediaEngine {
         let track = Track(
             transport: index, section: position, kind: section.kind, codec: section.codec,
             payloadType: section.payloadType, rtxPayloadType: section.rtxPayloadType ?? 0,
+            redPayloadType: section.redPayloadType ?? 0,
             transportCCID: section.feedback.contains(.transportCC) ? section.extensions[.transportCC] : 0,
             levels: levelSource(of: section, isPeerRoom: isPeer), levelID: section.extensions[.audioLevel],
             repairsLoss: repairs,
@@ -105,6 +107,7 @@ extension MediaEngine {
             longestGap: .zero)
         guard let slot = tracks.insert(track) else { return }
         transport.pointee.firstTrack = slot
+        if section.redPayloadType != nil { keepRecentAudio(of: tracks[slot]) }
         addLayers(section, to: slot, isPeerRoom: rooms[Int(transport.pointee.room)]?.isPeer ?? true)
     }
 
@@ -124,7 +127,8 @@ extension MediaEngine {
             nextOfReceiver: transport.pointee.firstSubscription, source: -1, sequence: SequenceMap(),
             timestamp: TimestampMap(), ssrc: section.sendSSRC, rtxSSRC: section.sendRTXSSRC,
             payloadType: section.payloadType, rtxPayloadType: section.rtxPayloadType ?? 0,
-            midID: section.extensions[.mid], transportCCID: transportCCID(of: section),
+            redPayloadType: section.redPayloadType ?? 0, midID: section.extensions[.mid],
+            transportCCID: transportCCID(of: section),
             midByteCount: UInt8(min(section.mid.utf8.count, 16)), mid: mid,
             passedIDs: SIMD16(repeating: 0), rtxIndex: SequenceMap.drawFirstOutput(using: &random), packetsSent: 0,
             octetsSent: 0,
@@ -151,6 +155,10 @@ extension MediaEngine {
         transport.pointee.nextStatistics = now + Limits.statisticsInterval
         if transport.pointee.nextCheck > now + Limits.checkIntervalJoined {
             transport.pointee.nextCheck = now + Limits.checkIntervalJoined
+        }
+        // Who only receives gets sender reports as well.
+        if transport.pointee.nextReport == .distantFuture, transport.pointee.firstSubscription >= 0 {
+            transport.pointee.nextReport = now + Limits.reportInterval
         }
         news.append(.joined(transport.pointee.handle, at: now))
         fillSlots(ofRoom: transport.pointee.room, now: now)
@@ -244,7 +252,7 @@ extension MediaEngine {
 
     /// A transport's last datagram is made by the handshaker after the transport is gone: where it goes is kept until then.
     private func rememberForGoodbye(_ transport: Transport) {
-        guard transport.selectedPath >= 0 else { return }
+        guard transport.hasPeer else { return }
         if goodbyes.count >= 4_096 { goodbyes.removeAll() }
         goodbyes[transport.handle] = (transport.peer, transport.local)
     }
@@ -269,6 +277,7 @@ extension MediaEngine {
             let next = tracks[track].pointee.nextOfTransport
             unlinkAll(track, inRoom: transport.pointee.room)
             endProbe(of: track)
+            if let recent = tracks[track].pointee.recent { RecentAudio.destroy(recent) }
             releaseStreams(of: track)
             track = next
         }

@@ -42,9 +42,9 @@ extension MediaEngine {
         switch item.kind {
         case .senderReport:
             if let report = SenderReport(item, in: packet) { receiveSenderReport(report, from: index, now: now) }
-            receiveReportBlocks(item, packet, from: index)
+            receiveReportBlocks(item, packet, from: index, now: now)
         case .receiverReport:
-            receiveReportBlocks(item, packet, from: index)
+            receiveReportBlocks(item, packet, from: index, now: now)
         case .nack:
             receiveNACK(item, packet, from: index, now: now)
         case .pictureLoss:
@@ -54,8 +54,10 @@ extension MediaEngine {
             while let entry = entries.next(in: packet) { receiveKeyFrameWish(entry.ssrc, from: index, now: now) }
         case .transportFeedback:
             receiveTransportFeedback(item, packet, from: index, now: now)
+        case .extendedReport:
+            receiveExtendedReport(item, packet, from: index, now: now)
         default:
-            // SDES, BYE, APP, XR, REMB: of no consequence for forwarding.
+            // SDES, BYE, APP, REMB: of no consequence for forwarding.
             break
         }
     }
@@ -74,12 +76,12 @@ extension MediaEngine {
         counters.drop(.rtcpForeignSSRC)
     }
 
-    private func receiveReportBlocks(_ item: RTCPItem, _ packet: Span<UInt8>, from index: Int32) {
+    private func receiveReportBlocks(_ item: RTCPItem, _ packet: Span<UInt8>, from index: Int32, now: Instant) {
         for position in 0..<item.reportBlockCount {
             guard let block = ReportBlock(at: position, of: item, in: packet),
                 let subscription = subscription(ofSSRC: block.ssrc, receiver: index)
             else { continue }
-            note(block, of: subscription)
+            note(block, of: subscription, now: now)
         }
     }
 

@@ -115,7 +115,7 @@ extension MediaEngine {
         let isChange = track.pointee.currentSource >= 0
         track.pointee.currentSource = source
         let transport = transports + Int(track.pointee.transport)
-        if transport.pointee.nextReport == .distantFuture {
+        if transport.pointee.nextReport == .distantFuture || transport.pointee.sourceCount == 1 {
             transport.pointee.nextReport = now + Limits.reportInterval
             timers.setIfEarlier(track.pointee.transport, to: transport.pointee.nextReport)
         }
@@ -136,7 +136,11 @@ extension MediaEngine {
         while at >= 0 {
             let track = tracks[at]
             if track.pointee.payloadType == payloadType { return true }
-            if track.pointee.rtxPayloadType == payloadType, payloadType != 0 { return true }
+            if payloadType != 0,
+                track.pointee.rtxPayloadType == payloadType || track.pointee.redPayloadType == payloadType
+            {
+                return true
+            }
             at = track.pointee.nextOfTransport
         }
         return false
@@ -153,7 +157,8 @@ extension MediaEngine {
         while at >= 0 {
             let track = tracks[at]
             let isRTX = track.pointee.rtxPayloadType == header.payloadType && header.payloadType != 0
-            if isRTX || track.pointee.payloadType == header.payloadType {
+            let isRED = track.pointee.redPayloadType == header.payloadType && header.payloadType != 0
+            if isRTX || isRED || track.pointee.payloadType == header.payloadType {
                 let section = section(of: transport, track.pointee.section)
                 let role: SourceRole = isRTX ? .retransmission : .media
                 if (isRTX ? section.signalledRTXSSRCs : section.signalledSSRCs).contains(header.ssrc) {
@@ -171,7 +176,7 @@ extension MediaEngine {
             at = track.pointee.nextOfTransport
         }
         guard candidates == 1 else { return nil }
-        let isRTX = tracks[byPayloadType].pointee.payloadType != header.payloadType
+        let isRTX = tracks[byPayloadType].pointee.rtxPayloadType == header.payloadType && header.payloadType != 0
         let role: SourceRole = isRTX ? .retransmission : .media
         let section = section(of: transport, tracks[byPayloadType].pointee.section)
         return (stream(of: byPayloadType, section, role: role, header: header, packet), role)

@@ -69,7 +69,7 @@ extension MediaEngine {
 
     /// A receiver's report about one of our slots. Its numbers are ours, with the gaps that packets lost on the
     /// sender's leg left in them: what is missing there is taken off its losses.
-    func note(_ block: ReportBlock, of subscription: UnsafeMutablePointer<Subscription>) {
+    func note(_ block: ReportBlock, of subscription: UnsafeMutablePointer<Subscription>, now: Instant) {
         let receiver = subscription.pointee.receiver
         let transport = transports + Int(receiver)
         transport.pointee.statistics.remoteFractionLost = block.fractionLost
@@ -90,6 +90,9 @@ extension MediaEngine {
             subscription.pointee.remote.highest = highest
             let newlyLost = max(0, Int64(subscription.pointee.remote.lost) - Int64(lostBefore))
             subscription.pointee.remote.fractionLost = step == 0 ? 0 : UInt8(clamping: newlyLost * 256 / Int64(step))
+            if subscription.pointee.redPayloadType != 0 {
+                noteLossForRED(lost: newlyLost, of: Int64(step), subscription, now: now)
+            }
         }
         guard subscription.pointee.kind == .audio || !receivesAudio(receiver) else { return }
         // Every video clock is the same.

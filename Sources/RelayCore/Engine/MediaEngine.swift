@@ -35,11 +35,16 @@ public final class MediaEngine {
     let sources: UnsafeMutablePointer<Source>
     let sourceSSRCs: UnsafeMutablePointer<UInt32>
     let rtcpContexts: UnsafeMutablePointer<RTCPContext>
+    let referenceTimes: UnsafeMutablePointer<ReferenceTime>
     let tracks: Slab<Track>
     let subscriptions: Slab<Subscription>
     /// Header-extension elements of the packet at hand: sender's id, offset, byte count.
     let elements: UnsafeMutablePointer<(id: UInt8, offset: UInt16, byteCount: UInt8)>
     var elementCount = 0
+    /// The newest earlier blocks of the RED packet at hand, oldest first, and the RED payload that is being written.
+    let redBlocks: UnsafeMutablePointer<REDBlock>
+    var redBlockCount = 0
+    let redPayload: UnsafeMutablePointer<UInt8>
     /// The probe that the packet being written belongs to; 0: none.
     var activeProbe: UInt8 = 0
 
@@ -67,6 +72,8 @@ public final class MediaEngine {
     let probeSamples: UnsafeMutablePointer<Int16>
     /// Widest fan-out any room needs, so that `needsFlush` keeps that much room.
     var widestRoom = 2
+    /// Packets that one received packet may become for each receiver.
+    var packetsOfOne = 1
 
     public init(configuration: EngineConfiguration, random: RandomSource, now: Instant) {
         self.configuration = configuration
@@ -84,9 +91,12 @@ public final class MediaEngine {
         sources = .allocate(capacity: capacity * Limits.sourcesPerTransport)
         sourceSSRCs = .allocate(capacity: capacity * Limits.sourcesPerTransport)
         rtcpContexts = .allocate(capacity: capacity * Limits.sourcesPerTransport)
+        referenceTimes = .allocate(capacity: capacity * Limits.referenceTimesPerTransport)
         tracks = Slab(capacity: capacity * 4)
         subscriptions = Slab(capacity: capacity * 8)
         elements = .allocate(capacity: 16)
+        redBlocks = .allocate(capacity: RecentAudio.deepest)
+        redPayload = .allocate(capacity: Limits.redPayloadByteCount)
         scratch = .allocate(capacity: TransmitBatch.slotByteCount)
         scratch.initialize(repeating: 0)
         probeSamples = .allocate(capacity: LevelProbe.sampleCount)
@@ -100,7 +110,10 @@ public final class MediaEngine {
         sources.deallocate()
         sourceSSRCs.deallocate()
         rtcpContexts.deallocate()
+        referenceTimes.deallocate()
         elements.deallocate()
+        redBlocks.deallocate()
+        redPayload.deallocate()
         scratch.deallocate()
         probeSamples.deallocate()
     }
@@ -108,7 +121,7 @@ public final class MediaEngine {
     // MARK: What the shell calls
 
     /// Send `transmit` before the next `receive`: one more packet might not find room for all of its receivers.
-    public var needsFlush: Bool { transmit.room < widestRoom + 4 }
+    public var needsFlush: Bool { transmit.room < min(widestRoom * packetsOfOne, transmit.capacity / 2) + 4 }
 
     /// Send `transmit` before the next command or handshake result: a gate that opens may send a whole key frame.
     public var needsFlushBeforeGates: Bool { transmit.room < KeyFrameKeeper.packetCount + widestRoom + 4 }
@@ -134,6 +147,16 @@ public final class MediaEngine {
         case .dtls: receiveDTLS(bytes, count: count, from: peer, now: now)
         case .drop: counters.drop(.unknownClass)
         }
+    }
+
+    /// Whether an authenticated check has come from `peer`, and its session is still here.
+    public func isKnown(_ peer: PeerAddress) -> Bool { flows.find(peer) != nil }
+
+    /// Nothing can be sent to `peer` any more: its TCP connection is gone. Where it was the selected path the session has
+    /// none until the client's next check, from wherever it comes; liveness runs on.
+    public func forget(_ peer: PeerAddress) {
+        guard let flow = flows.find(peer) else { return }
+        abandon(flow.path, of: flow.transport)
     }
 
     /// Carries out what the conductor decided. Unknown handles are no-ops.

@@ -84,6 +84,7 @@ extension LinkWriter {
         append(section.codec.rawValue)
         append(section.payloadType)
         append(optional: section.rtxPayloadType)
+        append(optional: section.redPayloadType)
         append(section.clientSends)
         append(section.clientReceives)
         for kind in HeaderExtensionKind.allCases { append(section.extensions[kind]) }
@@ -225,6 +226,7 @@ extension LinkReader {
         var section = MediaSection(
             index: index, mid: mid, kind: kind, codec: codec, payloadType: try payloadType(integer()))
         if let rtx: UInt8 = try optional("RTX payload type") { section.rtxPayloadType = try payloadType(rtx) }
+        if let red: UInt8 = try optional("RED payload type") { section.redPayloadType = try payloadType(red) }
         section.clientSends = try bool("client sends")
         section.clientReceives = try bool("client receives")
         for kind in HeaderExtensionKind.allCases { section.extensions[kind] = try integer() }

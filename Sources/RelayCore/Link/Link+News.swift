@@ -65,6 +65,7 @@ extension LinkWriter {
         append(list: hello.endpoint.candidates) { writer, candidate in
             writer.append(candidate.address)
             writer.append(candidate.port)
+            writer.append(candidate.isStream)
         }
         append(hello.endpoint.fingerprint)
         append(list: hello.transports) { writer, transport in
@@ -144,10 +145,11 @@ extension LinkReader {
         let worker = WorkerID(index: index, epoch: try integer())
         let processID: Int32 = try integer()
         guard processID > 0 else { throw .badValue("process id") }
-        let candidates = try list(elementByteCount: 4, limit: 64, "candidates") {
+        let candidates = try list(elementByteCount: 5, limit: 64, "candidates") {
             (reader) throws(LinkRefusal) -> WorkerEndpoint.Candidate in
             let address = try reader.string("address")
-            return WorkerEndpoint.Candidate(address: address, port: try reader.integer())
+            let port: UInt16 = try reader.integer()
+            return WorkerEndpoint.Candidate(address: address, port: port, isStream: try reader.bool("stream"))
         }
         let fingerprint = try byteString()
         guard fingerprint.count == 32 else { throw .badValue("fingerprint") }

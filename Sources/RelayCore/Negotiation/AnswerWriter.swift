@@ -48,7 +48,7 @@ struct AnswerWriter {
     ) -> SessionDescription.Media {
         let agreed = plan.sections[position]
         let choice = plan.codecs[position]
-        let codecs = [choice.codec] + (choice.retransmission.map { [$0] } ?? [])
+        let codecs = choice.codecs
         var section = SessionDescription.Media(
             kind: media.kind, port: 9, transportProtocol: media.transportProtocol,
             formats: codecs.map { String($0.payloadType) })
@@ -58,6 +58,7 @@ struct AnswerWriter {
         plan.simulcasts[position]?.answer(in: &section)
         section.hasRTCPMux = true
         section.hasReducedSizeRTCP = media.hasReducedSizeRTCP
+        section.receiverRoundTrip = media.receiverRoundTrip
         section.direction = SessionDescription.Direction(
             sends: agreed.clientReceives, receives: agreed.clientSends)
         section.transport = endpoint.transport(localICE)
@@ -91,14 +92,18 @@ struct AnswerWriter {
 }
 
 extension WorkerEndpoint {
-    /// Host candidates of component 1 (RTCP shares the port), priorities falling in the order given (RFC 8445
-    /// §5.1.2).
+    /// Host candidates of component 1 (RTCP shares the port), UDP before TCP and priorities falling in the order given (RFC
+    /// 8445 §5.1.2). A TCP candidate is passive: its type preference is below that of anything over UDP that a host has, and
+    /// the upper bits of its local preference say which way the connection is made (RFC 6544 §4.2).
     var hostCandidates: [SessionDescription.Candidate] {
         candidates.enumerated().map { index, candidate in
-            let localPreference = UInt32(65_535 - min(index, 65_535))
+            let typePreference: UInt32 = candidate.isStream ? 90 : 126
+            let localPreference: UInt32 =
+                candidate.isStream ? 4 << 13 | UInt32(8_191 - min(index, 8_191)) : UInt32(65_535 - min(index, 65_535))
             return SessionDescription.Candidate(
-                foundation: String(index + 1), component: 1, priority: 126 << 24 | localPreference << 8 | 255,
-                address: candidate.address, port: candidate.port)
+                foundation: String(index + 1), component: 1,
+                priority: typePreference << 24 | localPreference << 8 | 255, address: candidate.address,
+                port: candidate.port, isStream: candidate.isStream)
         }
     }
 

@@ -6,6 +6,8 @@ struct CodecChoice {
     var codec: SessionDescription.Codec
     /// The answer's RTX line (RFC 4588), when the offer has one for this payload type.
     var retransmission: SessionDescription.Codec?
+    /// The answer's RED line (RFC 2198), where the room has it and the offer has one for this payload type.
+    var redundancy: SessionDescription.Codec?
     var feedback: RTCPFeedback
 
     enum Absence: Error {
@@ -15,7 +17,8 @@ struct CodecChoice {
         case reservedPayloadType(UInt8)
     }
 
-    init(_ wanted: MediaCodec, in media: SessionDescription.Media) throws(Absence) {
+    /// - Parameter red: RED is answered where it is offered.
+    init(_ wanted: MediaCodec, in media: SessionDescription.Media, red: Bool = false) throws(Absence) {
         let candidates = media.codecs.compactMap { offered in
             answerParameters(wanted, offered).map { (offered: offered, parameters: $0) }
         }
@@ -40,12 +43,30 @@ struct CodecChoice {
         }
         retransmission?.feedback = []
         retransmission?.formatParameters = "apt=" + wantedType
+        guard wanted == .opus, red else { return }
+        redundancy = media.codecs.first { $0.repeats(wantedType, like: match.offered) && !isReserved($0.payloadType) }
+        redundancy?.feedback = []
+    }
+
+    /// The answer's lines, the preferred one first: a client sends RED where RED stands first (EXPERIMENTS.md G).
+    var codecs: [SessionDescription.Codec] {
+        (redundancy.map { [$0] } ?? []) + [codec] + (retransmission.map { [$0] } ?? [])
     }
 
     private static let knownFeedback: [(String, RTCPFeedback)] = [
         ("nack", .nack), ("nack pli", .pli), ("ccm fir", .fir), ("goog-remb", .remb),
-        ("transport-cc", .transportCC),
+        ("transport-cc", .transportCC), ("rrtr", .referenceTime),
     ]
+}
+
+extension SessionDescription.Codec {
+    /// RED that carries nothing but `payloadType`: `a=fmtp` names it once for each block (RFC 2198 §5).
+    fileprivate func repeats(_ payloadType: String, like primary: SessionDescription.Codec) -> Bool {
+        guard name.lowercased() == "red", clockRate == primary.clockRate, channelCount == primary.channelCount,
+            let blocks = formatParameters?.split(separator: "/"), (1...16).contains(blocks.count)
+        else { return false }
+        return blocks.allSatisfy { $0 == payloadType }
+    }
 }
 
 private func isReserved(_ payloadType: UInt8) -> Bool { (64...95).contains(payloadType) }

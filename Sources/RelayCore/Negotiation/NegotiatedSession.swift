@@ -11,6 +11,8 @@ public struct NegotiationPolicy: Hashable, Sendable {
     public var videoCodec: MediaCodec
     /// What is not granted is taken out of the answer's directions; the m-line itself stays.
     public var grants: Grants
+    /// Sound is answered with RED where it is offered.
+    public var red = false
 
     /// - Precondition: `videoCodec` is a video codec.
     public init(kind: RoomKind, media: RoomMedia, videoCodec: MediaCodec, grants: Grants) {

@@ -72,7 +72,7 @@ struct SectionPlan {
         _ codec: MediaCodec, _ media: SessionDescription.Media, _ index: Int
     ) throws(Problem) -> CodecChoice? {
         do {
-            return try CodecChoice(codec, in: media)
+            return try CodecChoice(codec, in: media, red: policy.red)
         } catch {
             guard case .reservedPayloadType(let number) = error else { return nil }
             throw Problem(
@@ -94,11 +94,14 @@ struct SectionPlan {
             index: index, mid: media.mid ?? "", kind: kind, codec: codec,
             payloadType: choice.codec.payloadType)
         section.rtxPayloadType = choice.retransmission?.payloadType
+        section.redPayloadType = choice.redundancy?.payloadType
         section.feedback = choice.feedback
+        if media.receiverRoundTrip != nil { section.feedback.insert(.referenceTime) }
         try claim(section.payloadType, as: codec.sdpName, media, index)
         if let rtx = section.rtxPayloadType {
             try claim(rtx, as: "rtx of \(section.payloadType)", media, index)
         }
+        if let red = section.redPayloadType { try claim(red, as: "red of \(section.payloadType)", media, index) }
         let mayPublish = kind == .audio ? policy.grants.publishAudio : policy.grants.publishVideo
         let isFirstSender = !sections.contains { $0.kind == kind && $0.clientSends }
         section.clientSends = media.direction.sends && mayPublish && isFirstSender

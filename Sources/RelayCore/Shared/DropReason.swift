@@ -12,6 +12,8 @@ public enum DropReason: Int, CaseIterable, Sendable {
     case rtpUnknownAddress, rtpBeforeKeys, rtpMalformed, rtpUnknownPayloadType, rtpUnknownSourceRateLimited
     case rtpSourceLimit, rtpReplayed, rtpAuthentication, rtpGateClosed, rtpPaddingOnly, rtpSuperseded
     case rtpTooOld, rtpTooLarge, rtxWithoutOriginal, rtxDuplicate, rtpRateLimited
+    /// RED: blocks that do not fit or are of another kind; a packet that came in a block of a later one before.
+    case redMalformed, redRecovered
     // What a joined participant's gates keep.
     case rtpMuted, rtpMutedByServer, rtpHeld, rtpVideoClosed
     /// A slot got the early key frame and goes on with the next one.
@@ -21,6 +23,8 @@ public enum DropReason: Int, CaseIterable, Sendable {
     // RTCP.
     case rtcpUnknownAddress, rtcpBeforeKeys, rtcpTooShort, rtcpAuthentication, rtcpReplayed, rtcpMalformed
     case rtcpForeignSSRC, nackUnknownPacket, nackBudget
+    /// A block of an extended report that is of no use here, or a report that was not agreed on.
+    case xrSkipped
     // Sending.
     case sendWithoutPath, sendBeforeValidation, transmitFull
 
@@ -46,6 +50,10 @@ public final class EngineCounters {
     public internal(set) var packetsForwarded: UInt64 = 0
     public internal(set) var bytesForwarded: UInt64 = 0
     public internal(set) var packetsRepaired: UInt64 = 0
+    /// Lost audio packets that were taken out of a later RED packet.
+    public internal(set) var packetsRecovered: UInt64 = 0
+    /// Audio packets sent together with earlier ones, as RED.
+    public internal(set) var packetsMadeRedundant: UInt64 = 0
     public internal(set) var keyFramesRequested: UInt64 = 0
     public internal(set) var checksAnswered: UInt64 = 0
 

@@ -6,6 +6,8 @@ public enum Limits {
     static let pathsPerTransport = 8
     /// SSRCs a participant may send with (T54): audio, video, RTX and some changes of SSRC.
     static let sourcesPerTransport = 16
+    /// SSRCs whose receiver reference times are answered: one for each of a client's kinds, and some to spare.
+    static let referenceTimesPerTransport = 4
     /// Simulcast streams of one track.
     static let layersPerTrack = 3
     /// Accepted m-lines a transport may have.
@@ -42,6 +44,10 @@ public enum Limits {
     static let lost = Interval.seconds(30)
     /// The selected path moves at most once in this time (T18).
     static let pathSwitchInterval = Interval.seconds(1)
+    /// So long nothing came on the selected path before another one on which the client is heard takes its place without
+    /// being nominated: more than two of our checks without an answer.
+    static let pathSilenceJoined = Interval.seconds(3)
+    static let pathSilencePrepared = Interval.seconds(12)
     /// Sender and receiver reports (RFC 3550 §6.2 allows less than 5 s for a small session).
     static let reportInterval = Interval.seconds(1)
     /// transport-cc feedback (EXPERIMENTS.md B: accepted by all clients that negotiate it).
@@ -82,6 +88,10 @@ public enum Limits {
     static let packetOverhead = 70
     /// What a receiver's path keeps free for each slot of sound, bits per second.
     static let audioReserve = 40_000
+    /// A RED payload is never longer than this, so that header, extensions and tag fit into a datagram beside it.
+    static let redPayloadByteCount = 1_000
+    /// What one earlier packet of sound in each packet costs of a receiver's path, bits per second.
+    static let redBlockRate = 40_000
     /// What a sender of simulcast may use beside its pictures, bits per second.
     static let senderReserve = 80_000
     /// A stream is not sent any more only when nobody has wanted it for so long.

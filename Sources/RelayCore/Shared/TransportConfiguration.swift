@@ -46,6 +46,8 @@ public struct MediaSection: Hashable, Sendable, Codable {
     public var payloadType: UInt8
     /// RTX payload type (RFC 4588) when negotiated.
     public var rtxPayloadType: UInt8?
+    /// RED payload type (RFC 2198) of audio when negotiated: what it repeats is of `payloadType`.
+    public var redPayloadType: UInt8?
     /// The client may send on this m-line.
     public var clientSends: Bool
     /// The client receives on this m-line: it is a slot that one other participant's track can be forwarded on.
@@ -74,6 +76,7 @@ public struct MediaSection: Hashable, Sendable, Codable {
         self.codec = codec
         self.payloadType = payloadType
         rtxPayloadType = nil
+        redPayloadType = nil
         clientSends = false
         clientReceives = false
         extensions = HeaderExtensionIDs()
@@ -86,7 +89,7 @@ public struct MediaSection: Hashable, Sendable, Codable {
     }
 }
 
-/// RTCP feedback negotiated on an m-line (RFC 4585, RFC 5104, draft-holmer transport-cc, draft-alvestrand REMB).
+/// RTCP feedback negotiated on an m-line (RFC 4585, RFC 5104, draft-holmer transport-cc, draft-alvestrand REMB, RFC 3611).
 public struct RTCPFeedback: OptionSet, Hashable, Sendable, Codable {
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -95,6 +98,8 @@ public struct RTCPFeedback: OptionSet, Hashable, Sendable, Codable {
     public static let fir = RTCPFeedback(rawValue: 4)
     public static let transportCC = RTCPFeedback(rawValue: 8)
     public static let remb = RTCPFeedback(rawValue: 16)
+    /// The client's receiver reference times are answered.
+    public static let referenceTime = RTCPFeedback(rawValue: 32)
 }
 
 /// Everything a worker needs to run one participant's transport.

@@ -108,16 +108,20 @@ public struct TransportSnapshot: Hashable, Sendable, Codable {
 
 /// Where clients reach a worker, as its answers announce it.
 public struct WorkerEndpoint: Hashable, Sendable, Codable {
-    /// Announced addresses as IP text with the UDP port: one host candidate each. At least one.
+    /// Announced addresses as IP text with the UDP port, then with the TCP port where there is one: one host candidate
+    /// each. At least one.
     public var candidates: [Candidate]
     /// SHA-256 of the worker's DTLS certificate, 32 bytes.
     public var fingerprint: [UInt8]
     public struct Candidate: Hashable, Sendable, Codable {
         public var address: String
         public var port: UInt16
-        public init(address: String, port: UInt16) {
+        /// TCP, where the worker waits for the client's connection (RFC 6544); else UDP.
+        public var isStream: Bool
+        public init(address: String, port: UInt16, isStream: Bool = false) {
             self.address = address
             self.port = port
+            self.isStream = isStream
         }
     }
     public init(candidates: [Candidate], fingerprint: [UInt8]) {

@@ -27,6 +27,9 @@ public enum ClientDialect: String, Sendable, CaseIterable {
         }
     }
 
+    /// Redundant sound.
+    static let red: UInt8 = 63
+
     func video(_ codec: MediaCodec) -> Codec {
         switch (self, codec) {
         case (.chromium, .h264), (.libwebrtc, .h264): Codec(payloadType: 102, rtxPayloadType: 103)

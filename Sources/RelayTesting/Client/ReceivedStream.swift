@@ -31,6 +31,10 @@ public final class ReceivedStream {
     /// Was there already.
     public private(set) var duplicateCount = 0
     public private(set) var keyFrameCount = 0
+    /// Packets that came as RED; the packets kept are their primaries.
+    public internal(set) var redCount = 0
+    /// What RED packets repeated, in the order it came.
+    public private(set) var repeatedStamps: [MediaStamp] = []
     public private(set) var lastArrival: Instant?
     public var keptPackets = 100_000
 
@@ -86,6 +90,12 @@ public final class ReceivedStream {
         }
         if isKeyFrameStart(packet.payload) { keyFrameCount += 1 }
         if packets.count < keptPackets { packets.append(packet) }
+    }
+
+    func repeated(_ payload: [UInt8]) {
+        if let stamp = MediaStamp(readFrom: payload), repeatedStamps.count < keptPackets {
+            repeatedStamps.append(stamp)
+        }
     }
 
     func receivedSenderReport(compactNTP: UInt32, at now: Instant) {

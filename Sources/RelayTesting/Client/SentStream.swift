@@ -64,6 +64,9 @@ public struct ClientSection: Hashable, Sendable {
     public var mid: String
     public var payloadType: UInt8
     public var rtxPayloadType: UInt8?
+    public var redPayloadType: UInt8?
+    /// RED is the answer's first: what is sent comes as RED.
+    public var sendsRED = false
     public var extensions = HeaderExtensionIDs()
     public var sends: Bool
     public var receives: Bool
@@ -73,10 +76,13 @@ public struct ClientSection: Hashable, Sendable {
     public var hasNACK: Bool
     public var hasTransportCC: Bool
 
+    /// Media comes under this payload type.
+    func takes(_ type: UInt8) -> Bool { type == payloadType || type == redPayloadType }
+
     /// Accepted sections of an answer.
     static func all(of answer: SessionDescription) -> [ClientSection] {
         answer.media.enumerated().compactMap { index, media in
-            guard !media.isRejected, let codec = media.codecs.first,
+            guard !media.isRejected, let codec = media.codecs.first(where: { $0.name.lowercased() != "red" }),
                 let kind: MediaKind = media.kind == "audio" ? .audio : media.kind == "video" ? .video : nil
             else { return nil }
             var section = ClientSection(
@@ -85,6 +91,8 @@ public struct ClientSection: Hashable, Sendable {
                 sends: media.direction.receives, receives: media.direction.sends,
                 relaySSRC: nil, relayRTXSSRC: nil,
                 hasNACK: codec.feedback.contains("nack"), hasTransportCC: codec.feedback.contains("transport-cc"))
+            section.redPayloadType = media.codecs.first { $0.name.lowercased() == "red" }?.payloadType
+            section.sendsRED = media.codecs.first?.payloadType == section.redPayloadType
             if let group = media.sourceGroups.first(where: { $0.semantics == "FID" }), group.ssrcs.count == 2 {
                 section.relaySSRC = group.ssrcs[0]
                 section.relayRTXSSRC = group.ssrcs[1]

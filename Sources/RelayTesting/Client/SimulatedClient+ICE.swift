@@ -15,6 +15,7 @@ extension SimulatedClient {
             password: remoteICE.password)
         check.controlling = UInt64(tag) << 32 | 1
         check.nominates = options.nominatesAtOnce || lastConsent != nil
+        if options.nominatesOnce, isNominated { check.nominates = false }
         return check
     }
 

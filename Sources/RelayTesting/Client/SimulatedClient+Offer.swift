@@ -41,6 +41,7 @@ extension SimulatedClient {
         let payloadType = kind == .audio ? dialect.opus : video.payloadType
         var formats = [payloadType]
         if kind == .video, let rtx = video.rtxPayloadType { formats.append(rtx) }
+        if kind == .audio, options.offersRED { formats.append(ClientDialect.red) }
         let isBundleOnly = dialect == .gstreamer && index > 0
         let name = kind == .audio ? "audio" : "video"
         var lines = [
@@ -54,6 +55,7 @@ extension SimulatedClient {
         lines += dialect.extensions(kind).map { "a=extmap:\($0.id)\($0.suffix) \($0.kind.uri)" }
         lines += [sends ? "a=sendrecv" : "a=recvonly", "a=rtcp-mux"]
         if dialect != .aiortc { lines.append("a=rtcp-rsize") }
+        if options.offersReferenceTimes { lines.append("a=rtcp-xr:rcvr-rtt=all") }
         if sends { lines.append("a=msid:s\(tag) \(name)\(tag)") }
         lines += kind == .audio ? audioCodec(payloadType) : videoCodec(video)
         if sends, kind == .video { lines += simulcastLines }
@@ -71,6 +73,12 @@ extension SimulatedClient {
         if options.dialect != .aiortc { lines.append("a=fmtp:\(payloadType) minptime=10;useinbandfec=1") }
         if options.dialect.hasTransportCC, options.dialect != .firefox {
             lines.append("a=rtcp-fb:\(payloadType) transport-cc")
+        }
+        if options.offersRED {
+            lines += [
+                "a=rtpmap:\(ClientDialect.red) red/48000/2",
+                "a=fmtp:\(ClientDialect.red) \(payloadType)/\(payloadType)",
+            ]
         }
         return lines
     }

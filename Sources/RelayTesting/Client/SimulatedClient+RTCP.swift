@@ -51,7 +51,9 @@ extension SimulatedClient {
             bitrateLimit = bitsPerSecond
         case .goodbye:
             counters.goodbyes += 1
-        case .sourceDescription, .other:
+        case .referenceDelays(_, let delays):
+            referenceDelays += delays
+        case .sourceDescription, .referenceTime, .other:
             break
         }
     }

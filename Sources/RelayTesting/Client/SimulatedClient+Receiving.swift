@@ -51,8 +51,8 @@ extension SimulatedClient {
         }
         guard
             let section = sections.first(where: {
-                $0.receives && $0.payloadType == header.payloadType && $0.relaySSRC == header.ssrc
-            }) ?? sections.first(where: { $0.receives && $0.payloadType == header.payloadType })
+                $0.receives && $0.takes(header.payloadType) && $0.relaySSRC == header.ssrc
+            }) ?? sections.first(where: { $0.receives && $0.takes(header.payloadType) })
         else {
             counters.unknownSSRC += 1
             return
@@ -60,8 +60,28 @@ extension SimulatedClient {
         if section.relaySSRC != header.ssrc { counters.unknownSSRC += 1 }
         let stream = received[header.ssrc] ?? makeStream(header.ssrc, section.kind)
         received[header.ssrc] = stream
+        if header.payloadType == section.redPayloadType {
+            guard let primary = takeApart(payload, section, stream) else { return }
+            payload = primary
+        }
         store(
             stream, section, header, plain, payload, sequence: stream.extend(header.sequenceNumber), isRepair: false)
+    }
+
+    /// The primary of a RED payload; what it repeats is noted in `stream`.
+    private func takeApart(_ payload: [UInt8], _ section: ClientSection, _ stream: ReceivedStream) -> [UInt8]? {
+        guard var cursor = REDBlockCursor(payload.span) else {
+            counters.malformedRED += 1
+            return nil
+        }
+        stream.redCount += 1
+        while let block = cursor.next(in: payload.span) {
+            let content = Array(payload[block.offset..<block.offset + block.byteCount])
+            if block.payloadType != section.payloadType { counters.malformedRED += 1 }
+            if block.isPrimary { return content }
+            stream.repeated(content)
+        }
+        return nil
     }
 
     /// The packet's transport-wide number, where it has one, goes into the next feedback.
@@ -110,6 +130,12 @@ extension SimulatedClient {
         let slots = sections.filter { $0.kind == kind && $0.receives }
         guard slots.indices.contains(slot), let ssrc = slots[slot].relaySSRC else { return nil }
         return received[ssrc]
+    }
+
+    /// Numbers of the audio packets from `sender` that can be played: those that came, by themselves or repeated by another.
+    public func audible(from sender: SimulatedClient, slot: Int = 0) -> Set<UInt64> {
+        guard let stream = stream(.audio, slot: slot) else { return [] }
+        return Set((stream.stamps + stream.repeatedStamps).filter { $0.sender == sender.tag }.map(\.number))
     }
 
     /// Numbers of the packets of a kind from `sender` that arrived whole, in the order they are played.

@@ -115,11 +115,33 @@ extension SimulatedClient {
         stream.lastTimestamp = plain.timestamp
         stream.lastSentAt = now
         stream.remember(plain)
+        let red = redundant(stream, plain)
         sendRTP(
             header: header(
-                stream.section, payloadType: stream.section.payloadType, ssrc: stream.ssrc, sequence: plain.extended,
-                timestamp: plain.timestamp, marker: marker, streamID: stream.streamID),
-            payload: payload, ssrc: stream.ssrc, index: plain.extended)
+                stream.section, payloadType: red?.payloadType ?? stream.section.payloadType, ssrc: stream.ssrc,
+                sequence: plain.extended, timestamp: plain.timestamp, marker: marker, streamID: stream.streamID),
+            payload: red?.payload ?? payload, ssrc: stream.ssrc, index: plain.extended)
+    }
+
+    /// The packet as RED, written by hand: as many earlier ones as there are and fit, oldest first, then itself.
+    private func redundant(
+        _ stream: SentStream, _ plain: SentStream.Plain
+    ) -> (payloadType: UInt8, payload: [UInt8])? {
+        guard stream.section.sendsRED, let payloadType = stream.section.redPayloadType else { return nil }
+        var head: [UInt8] = []
+        var body: [UInt8] = []
+        for age in (1...UInt64(max(1, options.repeatedPackets))).reversed() where options.repeatedPackets > 0 {
+            guard plain.extended >= age,
+                let earlier = stream.history[UInt16(truncatingIfNeeded: plain.extended - age)],
+                earlier.extended == plain.extended - age
+            else { continue }
+            let offset = plain.timestamp &- earlier.timestamp
+            guard offset > 0, offset < 1 << 14, earlier.payload.count < 1 << 10 else { continue }
+            head += be32(
+                UInt32(0x80 | stream.section.payloadType) << 24 | offset << 10 | UInt32(earlier.payload.count))
+            body += earlier.payload
+        }
+        return (payloadType, head + [stream.section.payloadType] + body + plain.payload)
     }
 
     /// Answers a NACK: by RTX where there is one, else by the same packet again.

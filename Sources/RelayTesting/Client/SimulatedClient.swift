@@ -26,6 +26,10 @@ public final class SimulatedClient {
         public var tellsLevels = true
         /// Says of loud packets that they carry voice.
         public var marksVoice = true
+        /// Offers RED for its sound (RFC 2198).
+        public var offersRED = false
+        /// Earlier packets that go along with each of its own, where RED was agreed on and comes first.
+        public var repeatedPackets = 1
         /// Real Opus packets to cycle through instead of made-up payloads; they carry no stamp.
         public var opusPackets: [[UInt8]] = []
         public var videoInterval = Interval.milliseconds(40)
@@ -41,6 +45,8 @@ public final class SimulatedClient {
         public var consentInterval = Interval.seconds(5)
         /// Nominates with its first check, as Firefox does.
         public var nominatesAtOnce = false
+        /// Nominates its address once and no later one, as aiortc does.
+        public var nominatesOnce = false
         /// Answers the relay's checks.
         public var answersChecks = true
         /// Names its SSRCs in the offer.
@@ -50,6 +56,8 @@ public final class SimulatedClient {
         public var sendsTransportFeedback = true
         /// Makes its pictures smaller when the relay limits its rate.
         public var obeysBitrateLimits = true
+        /// Offers that its receiver reference times be answered (RFC 3611).
+        public var offersReferenceTimes = false
         /// Keeps what it received packet by packet (else only counts).
         public var keepsPackets = true
         /// Shared by many clients of a load generator; nil: its own.
@@ -96,6 +104,8 @@ public final class SimulatedClient {
         public var earlyRTP = 0
         /// Did not open, or came again.
         public var unopenedRTP = 0
+        /// RED whose blocks do not fit, or that carries another payload type than was agreed on.
+        public var malformedRED = 0
         public var unopenedRTCP = 0
         public var replayedRTP = 0
         public var replayedRTCP = 0
@@ -119,6 +129,8 @@ public final class SimulatedClient {
     /// The relay's last sender report of each SSRC.
     public internal(set) var senderReports: [UInt32: SenderReportSeen] = [:]
     public internal(set) var lastReceiverBlocks: [ReportBlock] = []
+    /// The relay's answers to receiver reference times, in the order they came.
+    public internal(set) var referenceDelays: [ReceiverReferenceDelay] = []
     public internal(set) var roundTrip: Interval?
     public internal(set) var connectedAt: Instant?
     /// The address that the relay saw, by its last answer.

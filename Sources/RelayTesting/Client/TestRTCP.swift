@@ -14,6 +14,9 @@ public enum TestRTCP: Hashable, Sendable {
     case fullIntra(sender: UInt32, requests: [FullIntraRequest])
     case maximumBitrate(sender: UInt32, bitsPerSecond: UInt64, ssrcs: [UInt32])
     case transportFeedback(TransportFeedback)
+    /// An extended report with a receiver reference time, behind a block that nobody knows.
+    case referenceTime(ssrc: UInt32, ntp: UInt64)
+    case referenceDelays(sender: UInt32, [ReceiverReferenceDelay])
     case other(type: UInt8, count: UInt8)
 
     public struct FullIntraRequest: Hashable, Sendable {
@@ -61,7 +64,9 @@ public enum TestRTCP: Hashable, Sendable {
         case .fullIntra(let sender, let requests):
             let items = requests.flatMap { request -> [UInt8] in be32(request.ssrc) + [request.number, 0, 0, 0] }
             return Self.packet(206, count: 4, be32(sender) + be32(0) + items)
-        case .maximumBitrate, .transportFeedback, .other:
+        case .referenceTime(let ssrc, let ntp):
+            return Self.packet(207, count: 0, be32(ssrc) + be32(0x6300_0001) + be32(7) + be32(0x0400_0002) + be64(ntp))
+        case .maximumBitrate, .transportFeedback, .referenceDelays, .other:
             preconditionFailure("clients here only read these")
         }
     }
@@ -166,6 +171,8 @@ public enum TestRTCP: Hashable, Sendable {
             return .fullIntra(sender: sender, requests: requests)
         case (206, 15):
             return maximumBitrate(&body)
+        case (207, 0):
+            return referenceDelays(&body)
         default:
             return .other(type: type, count: count)
         }
@@ -178,6 +185,19 @@ public enum TestRTCP: Hashable, Sendable {
             ssrc: ssrc, fractionLost: UInt8(loss >> 24), cumulativeLost: Int32(bitPattern: loss << 8) >> 8,
             extendedHighest: body.take32(), jitter: body.take32(), lastSenderReport: body.take32(),
             delaySinceLastSenderReport: body.take32())
+    }
+
+    /// RFC 3611 §4.5: the one block that the relay sends.
+    private static func referenceDelays(_ body: inout ByteCursor) -> TestRTCP? {
+        guard body.count >= 8 else { return nil }
+        let (sender, head) = (body.take32(), body.take32())
+        guard head >> 24 == 5, body.count == Int(head & 0xFFFF) * 4 else { return nil }
+        var delays: [ReceiverReferenceDelay] = []
+        while body.count >= 12 {
+            delays.append(
+                ReceiverReferenceDelay(ssrc: body.take32(), lastReference: body.take32(), delay: body.take32()))
+        }
+        return .referenceDelays(sender: sender, delays)
     }
 
     private static func maximumBitrate(_ body: inout ByteCursor) -> TestRTCP? {

@@ -94,8 +94,10 @@ public final class CallScene {
         _ client: SimulatedClient, in room: RoomHandle, kind: RoomKind = .peer, joins: Bool = false,
         media: RoomMedia = .video, grants: Grants = .standard, gates: MediaGates = [], keepsKeyFrame: Bool = false
     ) throws -> Participant {
-        let policy = NegotiationPolicy(
+        var policy = NegotiationPolicy(
             kind: kind, media: media, videoCodec: client.options.videoCodec, grants: grants)
+        // Who offers RED means it.
+        policy.red = client.options.offersRED
         let session = try Negotiator.negotiate(
             offer: client.offer(), policy: policy, endpoint: endpoint, random: &random)
         let handle = ParticipantHandle(random.next() | 1)

@@ -68,6 +68,12 @@ import Testing
         #expect(try options(["--admin", "off"]).admin == nil)
     }
 
+    @Test("media over TCP has the media port, another one, or is off") func mediaTCP() throws {
+        #expect(try options([]).mediaTCP == .mediaPort)
+        #expect(try options(["--media-tcp", "443"]).mediaTCP == .ports(first: 443))
+        for text in ["off", "0"] { #expect(try options(["--media-tcp", text]).mediaTCP == .off) }
+    }
+
     @Test("plain HTTP beyond loopback needs a word") func insecure() throws {
         #expect(refusal(["--http", "0.0.0.0:8080"])?.contains("--insecure-http") == true)
         #expect(try options(["--http", "0.0.0.0:8080", "--insecure-http"]).insecureHTTP)
@@ -84,6 +90,7 @@ import Testing
             ["--http", "8080"], ["--http", "localhost:80"], ["--media", "127.0.0.1:99999"], ["--workers", "0"],
             ["--workers", "+2x"], ["--log", "xml"], ["--log-level", "loud"], ["--gather", "maybe"],
             ["--max-token-lifetime", "1"], ["--bogus", "1"], ["--data"],
+            ["--media-tcp", "443x"],
         ])
     func malformed(_ arguments: [String]) { #expect(refusal(arguments)?.contains(arguments[0]) == true) }
 

@@ -170,17 +170,22 @@ struct SDPReaderTests {
         #expect(set.count { $0 } == 1)
     }
 
-    @Test("candidates that are not of a host over UDP are passed over, not refused")
+    @Test("candidates that are not of a host over UDP, or passive over TCP, are passed over, not refused")
     func candidates() throws {
         let media = try readMedia(
             "a=candidate:1 1 UDP 2122187007 192.0.2.1 5000 typ host generation 0",
             "a=candidate:2 1 tcp 1 192.0.2.1 9 typ host tcptype active",
+            "a=candidate:4 1 TCP 7 192.0.2.1 443 typ host tcptype passive",
+            "a=candidate:5 1 tcp 7 192.0.2.1 443 typ host",
+            "a=candidate:6 1 sctp 7 192.0.2.1 443 typ host",
             "a=candidate:3 1 udp 1 192.0.2.1 9 typ srflx raddr 0.0.0.0 rport 0", "a=candidate:garbage",
             "a=candidate:")
         #expect(
             media.candidates == [
                 SessionDescription.Candidate(
-                    foundation: "1", component: 1, priority: 2_122_187_007, address: "192.0.2.1", port: 5000)
+                    foundation: "1", component: 1, priority: 2_122_187_007, address: "192.0.2.1", port: 5000),
+                SessionDescription.Candidate(
+                    foundation: "4", component: 1, priority: 7, address: "192.0.2.1", port: 443, isStream: true),
             ])
     }
 
@@ -194,8 +199,22 @@ struct SDPReaderTests {
     @Test("unknown attributes and line types are passed over")
     func unknown() throws {
         let media = try readMedia(
-            "b=AS:100", "k=clear:x", "a=cryptex", "a=rtcp-xr:rcvr-rtt=all", "a=:", "a=x")
+            "b=AS:100", "k=clear:x", "a=cryptex", "a=:", "a=x")
         #expect(media.codecs.isEmpty)
+    }
+
+    @Test(
+        "whose reference times are answered is read, other extended reports are passed over",
+        arguments: [
+            ("rcvr-rtt=all", "all"), ("pkt-loss-rle rcvr-rtt=sender:40", "sender"), ("rcvr-rtt=none", nil),
+            ("rcvr-rtt", nil),
+            ("stat-summary=loss,dup", nil), ("", nil),
+        ] as [(String, String?)])
+    func receiverRoundTrip(value: String, mode: String?) throws {
+        #expect(try readMedia("a=rtcp-xr:" + value).receiverRoundTrip == mode)
+        let whole = try SessionDescription(
+            parsing: sdpBytes(sessionLines + ["a=rtcp-xr:" + value, "m=audio 9 UDP/TLS/RTP/SAVPF 111"]))
+        #expect(whole.media[0].receiverRoundTrip == mode)
     }
 
     @Test("formats of other protocols than RTP need not be numbers")

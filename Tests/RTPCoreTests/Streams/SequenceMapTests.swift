@@ -241,6 +241,16 @@ struct SequenceMapTests {
             #expect(map.inverse(output) == model.inverse(output), "inverse \(output)")
         }
     }
+
+    @Test("a mapping covers its first packet and what follows, and nothing from before a rebase")
+    func covers() {
+        var map = SequenceMap()
+        #expect(!map.covers(100))
+        map.start(source: 100, output: 2_000)
+        #expect(!map.covers(99) && map.covers(100) && map.covers(500))
+        map.rebase(source: 300)
+        #expect(!map.covers(299) && map.covers(300))
+    }
 }
 
 /// The same contract by remembering every number for ever: `outputs[i]` of source `first + i`, counted anew

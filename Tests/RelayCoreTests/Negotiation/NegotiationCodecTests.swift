@@ -19,10 +19,11 @@ struct NegotiationCodecTests {
         #expect(negotiated.lines.count { $0.hasPrefix("a=rtpmap:") } == 3)
     }
 
-    @Test("RED is never in the answer")
+    @Test("RED is in no answer of a room without it")
     func noRED() throws {
         let negotiated = try Negotiated(try recordedSDP("chromium-plain"))
         #expect(!negotiated.text.lowercased().contains("red/"))
+        #expect(negotiated.session.sections[0].redPayloadType == nil)
     }
 
     @Test("Opus is answered with in-band FEC and without DTX")
@@ -167,13 +168,26 @@ struct NegotiationCodecTests {
     @Test("feedback is what both know of the chosen payload type")
     func feedback() throws {
         let negotiated = try Negotiated(try recordedSDP("chromium-plain"))
-        #expect(negotiated.session.sections[0].feedback == [.transportCC])
-        #expect(negotiated.session.sections[1].feedback == [.nack, .pli, .fir, .remb, .transportCC])
+        #expect(negotiated.session.sections[0].feedback == [.transportCC, .referenceTime])
+        #expect(negotiated.session.sections[1].feedback == [.nack, .pli, .fir, .remb, .transportCC, .referenceTime])
         #expect(
             negotiated.media(1).codecs[0].feedback == [
                 "nack", "nack pli", "ccm fir", "goog-remb", "transport-cc",
             ])
         #expect(negotiated.media(1).codecs[1].feedback.isEmpty)
+    }
+
+    @Test("reference times are answered where the offer asks for it, in the words that it uses")
+    func referenceTimes() throws {
+        let libwebrtc = try Negotiated(try recordedSDP("wrtc-p2p-offer"))
+        for index in 0...1 {
+            #expect(libwebrtc.session.sections[index].feedback.contains(.referenceTime))
+            #expect(libwebrtc.media(index).receiverRoundTrip == "all")
+            #expect(libwebrtc.media(index).codecs[0].feedback.contains("rrtr"))
+        }
+        let firefox = try Negotiated(try recordedSDP("firefox-p2p-offer"))
+        #expect(!firefox.session.sections[0].feedback.contains(.referenceTime))
+        #expect(!firefox.text.contains("rtcp-xr") && !firefox.text.contains("rrtr"))
     }
 
     @Test("feedback that was not offered is not answered, nor what we do not know")

@@ -298,6 +298,26 @@ struct NegotiationTransportTests {
         #expect(seen.count == 64)
     }
 
+    @Test("passive TCP candidates stand below all UDP ones, with foundations of their own")
+    func streamCandidates() throws {
+        let addresses = ["192.0.2.10", "2001:db8::10"]
+        let endpoint = WorkerEndpoint(
+            candidates: addresses.map { .init(address: $0, port: 40_000) }
+                + addresses.map { .init(address: $0, port: 443, isStream: true) },
+            fingerprint: [UInt8](repeating: 1, count: 32))
+        var random = RandomSource.seeded(1)
+        let session = try Negotiator.negotiate(
+            offer: Offer.base.bytes, policy: .room(), endpoint: endpoint, random: &random)
+        let text = String(decoding: session.answer, as: UTF8.self)
+        #expect(text.contains("a=candidate:3 1 tcp 1520434687 192.0.2.10 443 typ host tcptype passive\r\n"))
+        let candidates = try SessionDescription(parsing: session.answer).media[0].candidates
+        #expect(candidates.map(\.isStream) == [false, false, true, true])
+        #expect(candidates.map(\.port) == [40_000, 40_000, 443, 443])
+        let priorities = candidates.map(\.priority)
+        #expect(priorities == priorities.sorted(by: >) && Set(priorities).count == 4)
+        #expect(Set(candidates.map(\.foundation)).count == 4)
+    }
+
     @Test("the answer is ICE-lite, with one falling host candidate for each address in the tagged section")
     func candidates() throws {
         let negotiated = try Negotiated(Offer.base)
