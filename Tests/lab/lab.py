@@ -105,11 +105,12 @@ def main():
         sys.exit("lab.py: network namespaces need root")
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
+    load = os.getloadavg()[0]
     results, failures = run(options, list(planned(options)))
     for client, name in dict.fromkeys((result["client"], result["profile"]) for result in results):
         plot = out / f"{name}{'' if client == 'wrtc' else '-' + client}.svg"
         draw(plot, [result for result in results if (result["client"], result["profile"]) == (client, name)], PROFILES[name].what)
-    about = quality.about(datetime.date.today().isoformat(), options.seconds)
+    about = quality.about(datetime.date.today().isoformat(), options.seconds, load)
     (out / "lab.json").write_text(json.dumps({"about": about, "results": results}))
     if options.docs:
         quality.write(ROOT / "docs", about, results, out)
