@@ -21,11 +21,8 @@ WHY = {
     "5 % loss: no freeze": "a repair or the request for it is lost once in ten; the third try comes after 210 ms, the fourth after 285. Direct calls "
     "have error correction for video",
     "5 % loss: concealed": "chance: other packets are lost in the two calls, 3,000 each way",
-    "cut to 400": "the loss that the cut causes takes the estimate below what arrives",
     "cut: sound lost": "the queue (300 ms) is full 75 ms after the cut, and drops four of five datagrams until the sender obeys",
     "cut: picture": "what was lost in the overflow is not repaired through a full link; the receiver asks for a key frame after 3 s",
-    "cut over": "the estimate rises by a tenth a second: probes raise what delay allows, not what loss allowed last",
-    "10 % loss far down: the picture": "half a second with more than a tenth lost is taken for a full path",
 }
 
 
