@@ -17,6 +17,8 @@ struct BandwidthProbe {
     /// Waits after a probe that showed more, and after the first, second, … fruitless one.
     private static let shortWait = Interval.milliseconds(200)
     private static let longestWait = Interval.seconds(8)
+    /// Before the first probe after a queue grew, when none has failed yet.
+    private static let calmWait = Interval.milliseconds(500)
     /// A queue that grows so soon after a raise belies the probe.
     private static let regretTime = Interval.seconds(3)
     private static let patience = Interval.seconds(1)
@@ -100,7 +102,7 @@ struct BandwidthProbe {
             self.raisedAt = nil
             fruitless += 1
         }
-        next = max(next, now + wait)
+        next = max(next, now + (fruitless == 0 ? Self.calmWait : wait))
     }
 
     private mutating func finish(useful: Bool, now: Instant) {

@@ -76,8 +76,6 @@ public enum Limits {
     static let longestJump: UInt64 = 8_192
     /// What a client without transport-cc is told by REMB: high enough never to hold a call back.
     static let openREMB: UInt64 = 5_000_000
-    /// Loss on a receiver's path that shows it to be the limit.
-    static let limitingLoss = 0.1
     /// What a sender is thought to use at least if it may, bits per second: a small picture and sound.
     static let leastWanted = 1_000_000
     /// A raised limit is told at most this often; a lower one at once.
