@@ -243,7 +243,7 @@ import Testing
         #expect(scene.handshaker.counters.established == 2, "no new handshake")
     }
 
-    @Test("whoever comes back after a silence sees a fresh picture at once; a change between living paths asks for none")
+    @Test("whoever comes back after a silence sees a fresh picture at once; between living paths nobody needs one")
     func pictureAfterMove() throws {
         let scene = try CallScene()
         let (a, b) = try scene.makePair()
