@@ -6,6 +6,7 @@ import Testing
 /// Addresses: who may introduce one, how a client moves, what silence means.
 @Suite("Paths and liveness") struct PathTests {
     static let elsewhere = PeerAddress(ipv4: 0x0A02_0001, port: 7_000)
+    static let beyond = PeerAddress(ipv4: 0x0A02_0002, port: 7_002)
 
     @Test("checks of the relay are answered and give the round trip")
     func relayChecks() throws {
@@ -240,6 +241,28 @@ import Testing
         #expect(a.client.heard(.audio, from: b.client).count >= count + 45)
         #expect(b.client.heard(.audio, from: a.client).count >= back + 45)
         #expect(scene.handshaker.counters.established == 2, "no new handshake")
+    }
+
+    @Test("whoever comes back after a silence sees a fresh picture at once; between living paths nobody needs one")
+    func pictureAfterMove() throws {
+        let scene = try CallScene()
+        let (a, b) = try scene.makePair()
+        scene.run(for: .seconds(2))
+        let before = b.client.counters.pictureLossRequests
+        let here = a.client.address
+        scene.network.setQuality(.init(loss: 1), from: here, to: CallScene.relayAddress)
+        scene.network.setQuality(.init(loss: 1), from: CallScene.relayAddress, to: here)
+        scene.run(for: .milliseconds(800))
+        scene.restartICE(a, to: Self.elsewhere)
+        #expect(scene.run(until: { scene.pathChanges(of: a) == 1 }, atMost: .seconds(2)))
+        scene.run(for: .milliseconds(100))
+        #expect(b.client.counters.pictureLossRequests > before)
+        scene.run(for: .seconds(3))
+        let after = b.client.counters.pictureLossRequests
+        scene.restartICE(a, to: Self.beyond)
+        #expect(scene.run(until: { scene.pathChanges(of: a) == 2 }, atMost: .seconds(4)))
+        scene.run(for: .milliseconds(100))
+        #expect(b.client.counters.pictureLossRequests == after)
     }
 
     @Test("a check of one participant in another's name does not take that one's address")

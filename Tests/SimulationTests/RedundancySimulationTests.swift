@@ -60,13 +60,17 @@ import Testing
         }
     }
 
-    @Test(
-        "at 5 % on both legs less than 1 % is concealed where both have RED, from the first second on", arguments: seeds
-    )
-    func bothLegs(seed: UInt64) throws {
-        let call = try Call(seed: seed, loss: 0.05, up: true, senderHasRED: true, receiverHasRED: true)
-        let share = call.concealed(settle: .zero)
-        #expect(share < 0.012, "seed \(seed): \(share)")
+    @Test("at 5 % on both legs less than 1 % is concealed where both have RED, from the first second on")
+    func bothLegs() throws {
+        let shares = try Self.seeds.map { seed in
+            let call = try Call(seed: seed, loss: 0.05, up: true, senderHasRED: true, receiverHasRED: true)
+            return call.concealed(settle: .zero)
+        }
+        let mean = shares.reduce(0, +) / Double(shares.count)
+        #expect(mean < 0.01, "\(shares)")
+        // One call is 2,000 packets: chance alone moves it by a third.
+        #expect(shares.allSatisfy { $0 < 0.016 }, "\(shares)")
+        #expect(mean > 0.001, "nothing was lost: \(shares)")
     }
 
     @Test(

@@ -12,7 +12,7 @@ SECONDS = 15
 def lab_loss():
     import lab
 
-    relay, direct = lab.pair("loss-5", "wrtc", SECONDS)
+    relay, direct = lab.calls("loss-5", "wrtc", SECONDS)
     notes = []
     for name, sees in (("first", "near"), ("second", "far")):
         own, other = relay[name], direct[name]

@@ -234,7 +234,9 @@ def longest_pause(report):
 
 
 def browsers_move(seconds, change, patience):
-    """A call of Firefox and Chromium; `change` is done to the gate in the middle. Returns the pauses of both."""
+    """A call of Firefox and Chromium; `change` is done to the gate in the middle. Returns the pauses of both, the changes of
+    path that were told, and what `change` gave.
+    """
     relay, gate = gated("10.99.0.9", "10.99.0.1")
     with relay:
         reports = Reports()
@@ -243,7 +245,7 @@ def browsers_move(seconds, change, patience):
                 for name in ("Ada", "Grace"):
                     relay.await_event("participant.joined", None, 60, uid=name)
                 time.sleep(3)
-                change(gate)
+                result = change(gate)
                 found = reports.wait(["Ada", "Grace"], seconds + 60)
         reports.stop()
         gate.stop()
@@ -258,24 +260,29 @@ def browsers_move(seconds, change, patience):
             check(seen > 10, f"{report['name']} saw {seen} frames in the last 2 s")
         events = relay.events(room=found[0]["room"])
         check_ends(relay, found[0]["room"], *found)
-        return pauses, [event for event in events if event["type"] == "participant.path-changed"]
+        return pauses, [event for event in events if event["type"] == "participant.path-changed"], result
 
 
 def rebinding_browsers():
     """Firefox and Chromium get other ports by their NAT in the middle of a call."""
-    pauses, changes = browsers_move(16, lambda gate: gate.rebind(), PATIENCE)
+    pauses, changes, _ = browsers_move(16, lambda gate: gate.rebind(), PATIENCE)
     check({event["uid"] for event in changes} == {"Ada", "Grace"}, f"paths changed: {changes}")
     return f"Firefox heard nothing for {pauses[0]:.1f} s, Chromium for {pauses[1]:.1f} s"
 
 
 def outage(gate):
+    """Returns the flows that begin after it, as they will be in the end: each ICE generation has ports of its own."""
+    before = set(gate.flows)
     gate.is_open = False
     time.sleep(13)
     gate.rebind()
     gate.is_open = True
+    return lambda: [flow for client, flow in gate.flows.items() if client not in before]
 
 
 def restart_browsers():
     """Nothing passes for 13 s, then from other ports: both browsers' pages restart ICE by themselves, and the call goes on."""
-    pauses, _ = browsers_move(34, outage, 24)
+    pauses, _, later = browsers_move(34, outage, 24)
+    busy = [flow for flow in later() if flow.passed["up"] > 200]
+    check(len(busy) == 2, f"{len(busy)} of two browsers go on from ports of another ICE generation")
     return f"an outage of 13 s; Firefox heard nothing for {pauses[0]:.1f} s, Chromium for {pauses[1]:.1f} s"

@@ -50,8 +50,16 @@ def planned(options):
             yield client, name, min(options.seconds, CHANGE_SECONDS) if is_short else options.seconds
 
 
-def pair(name, client, seconds, ways=("relay", "direct"), apart=False):
-    """The calls of one profile: of libwebrtc's small client side by side, which the processor carries; of Chromium one by one."""
+def ways(name, options):
+    yield "relay"
+    if not options.no_direct:
+        yield "direct"
+    if name in RED_PROFILES and not options.no_red:
+        yield "red"
+
+
+def calls(name, client, seconds, ways=("relay", "direct"), apart=False):
+    """The calls of one profile: of libwebrtc's small client side by side, a third of a core each; of Chromium one by one."""
     if apart or client == "chromium":
         return [Running(name, way, client, seconds).result() for way in ways]
     return [running.result() for running in [Running(name, way, client, seconds) for way in ways]]
@@ -63,9 +71,7 @@ def run(options, plan):
     print(head(), flush=True)
     for count, (client, name, seconds) in enumerate(plan, 1):
         try:
-            found = pair(name, client, seconds, ("relay",) if options.no_direct else ("relay", "direct"), options.apart)
-            if name in RED_PROFILES and not options.no_red:
-                found += pair(name, client, seconds, ("red",))
+            found = calls(name, client, seconds, ways(name, options), options.apart)
         except AssertionError as error:
             print(f"FAILED  {error}", flush=True)
             failures.append(f"{name} ({client})")
@@ -99,11 +105,12 @@ def main():
         sys.exit("lab.py: network namespaces need root")
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
+    load = os.getloadavg()[0]
     results, failures = run(options, list(planned(options)))
     for client, name in dict.fromkeys((result["client"], result["profile"]) for result in results):
         plot = out / f"{name}{'' if client == 'wrtc' else '-' + client}.svg"
         draw(plot, [result for result in results if (result["client"], result["profile"]) == (client, name)], PROFILES[name].what)
-    about = quality.about(datetime.date.today().isoformat(), options.seconds)
+    about = quality.about(datetime.date.today().isoformat(), options.seconds, load)
     (out / "lab.json").write_text(json.dumps({"about": about, "results": results}))
     if options.docs:
         quality.write(ROOT / "docs", about, results, out)

@@ -13,8 +13,11 @@ globalThis.lab = (() => {
       audioBytes: "bytesReceived", audioPackets: "packetsReceived", audioLost: "packetsLost", concealed: "concealedSamples",
       silentConcealed: "silentConcealedSamples", samples: "totalSamplesReceived", fecPackets: "fecPacketsReceived",
     },
-    "outbound-rtp video": { sentVideoBytes: "bytesSent", sentFrames: "framesSent", targetRate: "targetBitrate" },
-    "outbound-rtp audio": { sentAudioBytes: "bytesSent", sentAudioPackets: "packetsSent" },
+    "outbound-rtp video": {
+      sentVideoBytes: "bytesSent", sentVideoHeaders: "headerBytesSent", sentVideoPackets: "packetsSent", sentFrames: "framesSent",
+      targetRate: "targetBitrate",
+    },
+    "outbound-rtp audio": { sentAudioBytes: "bytesSent", sentAudioHeaders: "headerBytesSent", sentAudioPackets: "packetsSent" },
     "remote-inbound-rtp audio": { toldLoss: "fractionLost" },
     "candidate-pair": { roundTrip: "currentRoundTripTime", estimate: "availableOutgoingBitrate" },
   };

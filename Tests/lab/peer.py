@@ -24,8 +24,10 @@ INBOUND_VIDEO = {
 INBOUND_AUDIO = {
     "audioBytes": "bytes_received", "audioPackets": "packets_received", "audioLost": "packets_lost", "concealed": "concealed_samples",
     "silentConcealed": "silent_concealed_samples", "samples": "total_samples_received", "fecPackets": "fec_packets_received"}
-OUTBOUND_VIDEO = {"sentVideoBytes": "bytes_sent", "sentFrames": "frames_sent", "targetRate": "target_bitrate"}
-OUTBOUND_AUDIO = {"sentAudioBytes": "bytes_sent", "sentAudioPackets": "packets_sent"}
+OUTBOUND_VIDEO = {
+    "sentVideoBytes": "bytes_sent", "sentVideoHeaders": "header_bytes_sent", "sentVideoPackets": "packets_sent", "sentFrames": "frames_sent",
+    "targetRate": "target_bitrate"}
+OUTBOUND_AUDIO = {"sentAudioBytes": "bytes_sent", "sentAudioHeaders": "header_bytes_sent", "sentAudioPackets": "packets_sent"}
 PAIR = {"roundTrip": "current_round_trip_time", "estimate": "available_outgoing_bitrate"}
 FIELDS = {
     ("inbound-rtp", "video"): INBOUND_VIDEO, ("inbound-rtp", "audio"): INBOUND_AUDIO, ("outbound-rtp", "video"): OUTBOUND_VIDEO,

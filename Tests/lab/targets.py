@@ -22,8 +22,17 @@ def rate(series, name, field, since, until):
     return (last[name][field] - first[name][field]) * 8 / 1000 / (last["at"] - first["at"])
 
 
+# IPv4, UDP and SRTP's tag, which the link carries with each packet; the RTP header is in the statistics.
+OUTSIDE = 20 + 8 + 16
+
+
 def sent(series, name, since, until):
-    return rate(series, name, "sentVideoBytes", since, until) + rate(series, name, "sentAudioBytes", since, until)
+    """All that a client puts on its link, kbit/s."""
+    found = 0
+    for kind in ("Video", "Audio"):
+        found += sum(rate(series, name, f"sent{kind}{part}", since, until) for part in ("Bytes", "Headers"))
+        found += OUTSIDE * rate(series, name, f"sent{kind}Packets", since, until)
+    return found
 
 
 def clean(relay, direct, _calls):

@@ -101,6 +101,7 @@ final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     private func turn() {
+        let start = MonotonicClock.now()
         runJobs()
         var now = MonotonicClock.now()
         while let first = sleepers.first, first.until <= now {
@@ -112,12 +113,17 @@ final class EventLoop: TaskExecutor, @unchecked Sendable {
         let deadline = isBusy ? now : min(sleepers.first?.until ?? .distantFuture, ticker?.deadline ?? .distantFuture)
         let count = poller.wait(until: deadline, now: now)
         Interrupts.exitIfSet()
-        let began = MonotonicClock.now()
+        let worked = now - start
+        let woken = MonotonicClock.now()
+        var untimedSince = woken
         for isTimed in [true, false] {
+            if !isTimed { untimedSince = MonotonicClock.now() }
+            // Half of the time at least, or a relay that is away and asked again and again would starve them.
+            let share = max(Self.untimedShare, worked + (untimedSince - woken))
             for index in 0..<count {
                 now = MonotonicClock.now()
                 // What is still ready is so at the next look, behind what is timed.
-                if !isTimed, now - began > Self.untimedShare { return }
+                if !isTimed, now - untimedSince > share { return }
                 let event = poller.event(at: index)
                 if event.token == 0 {
                     if isTimed { _ = wakeUp.clear() }

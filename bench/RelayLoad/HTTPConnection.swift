@@ -63,6 +63,7 @@ final class HTTPConnection: LoopHandler, @unchecked Sendable {
             isOpen = false
             throw ConnectionLost()
         }
+        StampedReader.prepare(descriptor)
         token = try loop.add(self, descriptor, for: .reading)
     }
 
@@ -122,14 +123,16 @@ final class HTTPConnection: LoopHandler, @unchecked Sendable {
 
     private func read(now: Instant) {
         let scratch = Scratch.bytes
+        var arrivedAt = now
         while isOpen {
-            let result = lio_stream_receive(descriptor, scratch, Scratch.byteCount)
-            if result == Int64(-EAGAIN) { break }
+            let result = StampedReader.receive(
+                descriptor, into: scratch, count: Scratch.byteCount, arrivedAt: &arrivedAt)
+            if result < 0, errno == EAGAIN || errno == EINTR { break }
             guard result > 0 else { return close() }
-            input.append(contentsOf: UnsafeRawBufferPointer(start: scratch, count: Int(result)))
-            if result < Int64(Scratch.byteCount) { break }
+            input.append(contentsOf: UnsafeRawBufferPointer(start: scratch, count: result))
+            if result < Scratch.byteCount { break }
         }
-        take(now: now)
+        take(now: arrivedAt)
     }
 
     private func take(now: Instant) {

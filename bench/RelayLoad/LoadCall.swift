@@ -15,6 +15,7 @@ final class LoadBench: @unchecked Sendable {
     let log: LogChecker
     let follower: EventFollower
     var random: RandomSource
+    private var lastCall = -1
 
     /// Starts a relay and follows its whole log.
     init(
@@ -35,6 +36,12 @@ final class LoadBench: @unchecked Sendable {
         ) { log.take($0) }
         try await relay.start()
         try await follower.open()
+    }
+
+    /// Names the uids of a call: those of one relay are all different.
+    func nextCall() -> Int {
+        lastCall += 1
+        return lastCall
     }
 
     func stop() async {
@@ -175,13 +182,13 @@ struct OrdinaryCall {
         }
         bench.log.forget(room)
         guard isMeasured else { return }
-        figures.created.add(created.receivedAt - created.sentAt)
-        figures.prepared.add((ready.preparedAt ?? created.sentAt) - created.sentAt)
-        if let at = seen.answeredAt { figures.answered.add(at - join.sentAt) }
+        figures.created.add(from: created.sentAt, to: created.receivedAt)
+        figures.prepared.add(from: created.sentAt, to: ready.preparedAt ?? created.sentAt)
+        if let at = seen.answeredAt { figures.answered.add(from: join.sentAt, to: at) }
         for client in [alice.client, ben.client] {
-            if let at = client.firstPacketAt { figures.media.add(at - join.sentAt) }
+            if let at = client.firstPacketAt { figures.media.add(from: join.sentAt, to: at) }
         }
-        if let at = seen.endedAt { figures.outcome.add(at - bye.sentAt) }
-        figures.hangUp.add(bye.receivedAt - bye.sentAt)
+        if let at = seen.endedAt { figures.outcome.add(from: bye.sentAt, to: at) }
+        figures.hangUp.add(from: bye.sentAt, to: bye.receivedAt)
     }
 }

@@ -1,27 +1,45 @@
 import Foundation
+import MediaRelay
 import RTPCore
 
 /// Durations of one kind, in milliseconds.
 struct Samples {
-    private(set) var values: [Double] = []
+    private var samples: [(value: Double, start: Instant)] = []
     private var isSorted = true
 
-    mutating func add(_ interval: Interval) {
-        values.append(Double(interval.nanoseconds) / 1_000_000)
+    var count: Int { samples.count }
+
+    mutating func add(from start: Instant, to end: Instant) {
+        samples.append((Double((end - start).nanoseconds) / 1_000_000, start))
         isSorted = false
     }
 
+    /// Of something that ends now.
+    mutating func add(_ interval: Interval) {
+        let now = MonotonicClock.now()
+        add(from: now - interval, to: now)
+    }
+
     mutating func append(_ other: Samples) {
-        values += other.values
+        samples += other.samples
         isSorted = false
     }
 
     /// Nil for none.
     mutating func quantile(_ q: Double) -> Double? {
-        guard !values.isEmpty else { return nil }
-        if !isSorted { values.sort() }
+        guard !samples.isEmpty else { return nil }
+        if !isSorted { samples.sort { $0.value < $1.value } }
         isSorted = true
-        return values[min(values.count - 1, Int(Double(values.count) * q))]
+        return samples[min(count - 1, Int(Double(count) * q))].value
+    }
+
+    /// Those in which the machine was not held.
+    func whole(_ probe: MachineProbe) -> Samples {
+        var rest = self
+        rest.samples.removeAll {
+            probe.wasHeld(from: $0.start, to: $0.start + .nanoseconds(Int64($0.value * 1_000_000)))
+        }
+        return rest
     }
 }
 

@@ -116,7 +116,7 @@ final class Node {
             configuration: Self.supervisorConfiguration(options), folder: folder, poller: poller,
             firstToken: ControlLoop.firstSupervisorToken,
             known: known.map { KnownWorker(worker: $0.id, processID: $0.processID) }, now: now)
-        let ended = try EndedRooms(path: folder.path + "/journal.sqlite")
+        let ended = try EndedRooms(path: folder.path + "/journal.sqlite", log: log)
         let sounds = SoundFolder.library(folder: options.prompts)
         for fault in sounds.faults { log.write(.warning, "a prompt's file is left out: \(fault)") }
         let conductor = Conductor(
@@ -124,7 +124,8 @@ final class Node {
             restoring: contents.rooms.compactMap { RecordCoding.decode($0, log: log) },
             idempotency: contents.keys.compactMap { RecordCoding.decode(IdempotencyRecord.self, $0.record, log: log) },
             nextSeq: contents.lastSeq + 1, isSameBoot: !journal.isFromEarlierBoot,
-            knownEnded: { ended.outcome(of: $0) }, sounds: sounds.library,
+            knownEnded: { ended.outcome(of: $0) }, shelved: contents.settledRooms,
+            unshelve: { ended.record(of: $0) }, sounds: sounds.library,
             answerText: { Answers.text(of: $0, to: $1) })
         control = try ControlLoop(
             conductor: conductor, supervisor: supervisor, poller: poller, journal: journalThread, sink: answers,

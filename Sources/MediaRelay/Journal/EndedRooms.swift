@@ -4,12 +4,29 @@ import RelayCore
 /// thread, and only when a room is created under an id that is not held.
 final class EndedRooms {
     private let select: SQLiteStatement
+    private let selectRecord: SQLiteStatement
     private let database: SQLiteDatabase
+    private let log: Log
 
     /// `path`: the file of a journal that was opened before.
-    init(path: String) throws(SQLiteError) {
+    init(path: String, log: Log) throws(SQLiteError) {
+        self.log = log
         database = try SQLiteDatabase(path: path)
         select = try database.prepare("SELECT outcome FROM ended WHERE id = ?")
+        selectRecord = try database.prepare("SELECT record FROM roomRecords WHERE ordinal = ?")
+    }
+
+    /// The record of a settled room, which has nobody in it any more; nil, said in the log, when it can not be read.
+    func record(of room: ShelvedRoom) -> RoomRecord? {
+        do throws(SQLiteError) {
+            try selectRecord.bind(.integer(Int64(clamping: room.ordinal)))
+            defer { selectRecord.reset() }
+            guard try selectRecord.step() else { return nil }
+            return RecordCoding.decode(StoredRoom(record: selectRecord.bytes(0)), log: log)
+        } catch {
+            log.write(.error, "the record of room \(room.id) can not be read: \(error)")
+            return nil
+        }
     }
 
     /// Nil for an id that no ended room had. An unreadable journal counts as that: it has been told elsewhere.

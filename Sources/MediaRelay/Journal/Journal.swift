@@ -78,7 +78,9 @@ package struct JournalWorker: Sendable, Equatable {
 /// What a new control process finds.
 package struct JournalContents: Sendable {
     package var lastSeq: UInt64
+    /// Rooms that have not ended, or not settled.
     package var rooms: [StoredRoom]
+    package var settledRooms: [ShelvedRoom] = []
     package var keys: [(key: String, record: [UInt8])]
     package var workers: [JournalWorker]
     package var webhooks: [WebhookProgress] = []
@@ -101,10 +103,10 @@ package struct JournalRetention: Sendable {
 /// Events, rooms and idempotency keys on disk: SQLite with a write-ahead log, each commit flushed. Confined to the journal
 /// thread. Refuses a database of another schema or another boot's deadlines (`bootID`): instants mean nothing after a reboot.
 package final class Journal {
-    private static let schemaVersion = "3"
+    private static let schemaVersion = "4"
     /// Files of these versions are opened and brought up to this one. 1 had no call records, 2 had sessions
-    /// within rooms.
-    private static let earlierVersions: Set = ["1", "2"]
+    /// within rooms, 3 did not tell settled rooms.
+    private static let earlierVersions: Set = ["1", "2", "3"]
     private let database: SQLiteDatabase
     let path: String
     private let rooms: RoomTable
@@ -194,7 +196,8 @@ package final class Journal {
         try last.bind()
         let lastSeq = try last.step() ? UInt64(last.integer(0)) : 0
         var contents = JournalContents(lastSeq: lastSeq, rooms: [], keys: [], workers: [])
-        contents.rooms = try rooms.all()
+        contents.rooms = try rooms.unsettled()
+        contents.settledRooms = try rooms.settled()
         let keys = try database.prepare("SELECT key, record FROM keys")
         try keys.bind()
         while try keys.step() { contents.keys.append((keys.text(0), keys.bytes(1))) }

@@ -39,35 +39,53 @@ final class RoomTable {
         try database.execute(
             """
             CREATE TABLE IF NOT EXISTS roomRecords (
-                ordinal INTEGER PRIMARY KEY, id TEXT NOT NULL, record BLOB NOT NULL);
+                ordinal INTEGER PRIMARY KEY, id TEXT NOT NULL, handle INTEGER NOT NULL DEFAULT 0, settledMs INTEGER,
+                record BLOB NOT NULL);
             CREATE TABLE IF NOT EXISTS sessions (
                 handle INTEGER PRIMARY KEY, room INTEGER NOT NULL, participant TEXT NOT NULL, record BLOB NOT NULL);
             CREATE TABLE IF NOT EXISTS ended (
                 id TEXT PRIMARY KEY, outcome TEXT NOT NULL, timeMs INTEGER NOT NULL) WITHOUT ROWID;
             CREATE INDEX IF NOT EXISTS endedByTime ON ended (timeMs);
             """)
-        let earlier = try database.prepare("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'rooms'")
-        try earlier.bind()
-        let hasEarlier = try earlier.step() && earlier.integer(0) > 0
-        earlier.reset()
-        if hasEarlier {
-            try database.execute(
-                """
-                BEGIN IMMEDIATE;
-                INSERT INTO roomRecords
-                    SELECT json_extract(CAST(record AS TEXT), '$.ordinal'), id, record FROM rooms;
-                DROP TABLE rooms;
-                COMMIT;
-                """)
-        }
+        try Self.takeOverEarlier(in: database)
         putRecord = try database.prepare(
-            "INSERT INTO roomRecords VALUES (?, ?, ?) ON CONFLICT (ordinal) DO UPDATE SET record = excluded.record")
+            """
+            INSERT INTO roomRecords (ordinal, id, handle, settledMs, record) VALUES (?, ?, ?, ?, ?)
+            ON CONFLICT (ordinal) DO UPDATE
+            SET handle = excluded.handle, settledMs = excluded.settledMs, record = excluded.record
+            """)
         deleteRecord = try database.prepare("DELETE FROM roomRecords WHERE ordinal = ?")
         putSession = try database.prepare(
             "INSERT INTO sessions VALUES (?, ?, ?, ?) ON CONFLICT (handle) DO UPDATE SET record = excluded.record")
         deleteSession = try database.prepare("DELETE FROM sessions WHERE handle = ?")
         putEnded = try database.prepare("INSERT OR IGNORE INTO ended VALUES (?, ?, ?)")
         try reload()
+    }
+
+    private static func takeOverEarlier(in database: SQLiteDatabase) throws(SQLiteError) {
+        func count(_ query: String) throws(SQLiteError) -> Int64 {
+            let select = try database.prepare(query)
+            defer { select.reset() }
+            try select.bind()
+            return try select.step() ? select.integer(0) : 0
+        }
+        if try count("SELECT count(*) FROM pragma_table_info('roomRecords') WHERE name = 'handle'") == 0 {
+            try database.execute(
+                """
+                ALTER TABLE roomRecords ADD COLUMN handle INTEGER NOT NULL DEFAULT 0;
+                ALTER TABLE roomRecords ADD COLUMN settledMs INTEGER;
+                """)
+        }
+        if try count("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'rooms'") > 0 {
+            try database.execute(
+                """
+                BEGIN IMMEDIATE;
+                INSERT INTO roomRecords (ordinal, id, record)
+                    SELECT json_extract(CAST(record AS TEXT), '$.ordinal'), id, record FROM rooms;
+                DROP TABLE rooms;
+                COMMIT;
+                """)
+        }
     }
 
     /// Learns what is on disk: at the start, and when a transaction failed.
@@ -88,8 +106,24 @@ final class RoomTable {
         }
     }
 
-    /// Every room, in the order of creation.
-    func all() throws(SQLiteError) -> [StoredRoom] {
+    /// Rooms whose records nothing will change any more, by what a restart needs of them; see `EndedRooms`.
+    func settled() throws(SQLiteError) -> [ShelvedRoom] {
+        var rooms: [ShelvedRoom] = []
+        let select = try database.prepare(
+            "SELECT ordinal, id, handle, settledMs FROM roomRecords WHERE settledMs IS NOT NULL ORDER BY ordinal")
+        try select.bind()
+        while try select.step() {
+            guard let id = RoomID(select.text(1)) else { continue }
+            rooms.append(
+                ShelvedRoom(
+                    id: id, handle: RoomHandle(UInt64(bitPattern: select.integer(2))),
+                    ordinal: UInt64(select.integer(0)), endedAtMs: select.integer(3)))
+        }
+        return rooms
+    }
+
+    /// Every other room, in the order of creation.
+    func unsettled() throws(SQLiteError) -> [StoredRoom] {
         var sessionsOf: [Int64: [String: [UInt8]]] = [:]
         let sessions = try database.prepare("SELECT room, participant, record FROM sessions")
         try sessions.bind()
@@ -97,7 +131,8 @@ final class RoomTable {
             sessionsOf[sessions.integer(0), default: [:]][sessions.text(1)] = sessions.bytes(2)
         }
         var rooms: [StoredRoom] = []
-        let records = try database.prepare("SELECT ordinal, record FROM roomRecords ORDER BY ordinal")
+        let records = try database.prepare(
+            "SELECT ordinal, record FROM roomRecords WHERE settledMs IS NULL ORDER BY ordinal")
         try records.bind()
         while try records.step() {
             rooms.append(StoredRoom(record: records.bytes(1), sessions: sessionsOf[records.integer(0)] ?? [:]))
@@ -108,7 +143,9 @@ final class RoomTable {
     func put(_ room: RoomRecord) throws(SQLiteError) {
         let id = room.id.text
         let ordinal = Int64(clamping: room.ordinal)
-        try putRecord.run(.integer(ordinal), .text(id), .bytes(RecordCoding.encode(room)))
+        try putRecord.run(
+            .integer(ordinal), .text(id), .integer(Int64(bitPattern: room.handle.value)),
+            room.isSettled ? .integer(room.endedAtMs ?? 0) : .null, .bytes(RecordCoding.encode(room)))
         let before = rows[id]?.sessions ?? []
         var sessions: [Session] = []
         for participant in room.participants {

@@ -74,11 +74,17 @@ package final class LinkClient {
 
     /// The commands that have come, without `.adopted`, which is taken here.
     package func receive(_ event: Poller.Event, now: Instant) -> [WorkerCommand] {
+        if event.isWritable, let connection {
+            do throws(LinkClosing) { try connection.flush() } catch { lose(now: now) }
+        }
+        return event.isReadable || event.isHungUp ? receive(now: now) : []
+    }
+
+    /// The same without waiting for the poller's word.
+    package func receive(now: Instant) -> [WorkerCommand] {
         guard let connection else { return [] }
         var commands: [WorkerCommand] = []
         do throws(LinkClosing) {
-            if event.isWritable { try connection.flush() }
-            guard event.isReadable || event.isHungUp else { return [] }
             for message in try connection.receive() {
                 guard case .command(let command) = message else {
                     throw .refused(.badValue("message out of place"))

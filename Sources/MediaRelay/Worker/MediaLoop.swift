@@ -112,8 +112,15 @@ final class MediaLoop {
         for _ in 0..<Self.batchesPerTurn where ready != 0 {
             for socket in 0..<sockets.count where ready & 1 << UInt32(socket) != 0 {
                 let now = MonotonicClock.now()
+                var hasLookedAtLink = false
                 let count = reader.receive(from: socket, expecting: engine.expect) { datagram in
                     if engine.needsFlush { writer.send(engine.transmit) }
+                    if datagram.bytes[0] < 4, !hasLookedAtLink {
+                        // A check (RFC 7983) may be a new client's: what makes it known was written to the link before its
+                        // answer, so it lies there now, whenever the poller looked (measured: 1.3 % of first checks).
+                        hasLookedAtLink = true
+                        apply(link.receive(now: now), now: now)
+                    }
                     engine.receive(
                         datagram.bytes, count: datagram.byteCount, from: datagram.peer, local: datagram.local,
                         now: now)
@@ -168,7 +175,12 @@ final class MediaLoop {
     }
 
     private func receiveCommands(_ event: Poller.Event, now: Instant) {
-        for command in link.receive(event, now: now) {
+        apply(link.receive(event, now: now), now: now)
+        passOn(now: now)
+    }
+
+    private func apply(_ commands: [WorkerCommand], now: Instant) {
+        for command in commands {
             if command == .shutDown {
                 isShuttingDown = true
                 continue
@@ -176,7 +188,6 @@ final class MediaLoop {
             if engine.needsFlushBeforeGates { writer.send(engine.transmit) }
             engine.apply(command, now: now)
         }
-        passOn(now: now)
     }
 
     private func receiveSignal() {

@@ -66,8 +66,8 @@
 
     /// What the receiver acknowledged in the last 500 ms, bits per second; nil while too little is known.
     public var acknowledgedRate: Int? { acknowledged.bitsPerSecond.map { Int($0) } }
-    /// Share of packets missing in the last complete half second, 0…1.
-    public var lossFraction: Double { lossBased.lossFraction }
+    /// The path loses what is sent above the estimate, as a policer does that keeps no queue.
+    public var isLimitedByLoss: Bool { lossBased.rate.map { $0 < delayBased.rate } ?? false }
     public var use: PathUse { trend.use }
 
     /// The number that the next packet gets.
@@ -114,7 +114,10 @@
         if trend.use == .over { probing.pathIsFull(now: now) }
         delayBased.update(
             trend.use, acknowledged: acknowledged.bitsPerSecond, roundTrip: roundTrip, now: now)
-        if let shown = probing.result(known: Double(target), now: now) { delayBased.raise(to: shown) }
+        if let shown = probing.result(known: Double(target), now: now) {
+            delayBased.raise(to: shown)
+            lossBased.raise(to: shown)
+        }
         delayBased.bound(Double(bounds.least)...Double(bounds.most))
         lossBased.update(current: Double(target), now: now)
     }
@@ -132,7 +135,7 @@
     /// there is nothing to find out, or not yet.
     public mutating func probe(wanted: Int, now: Instant) -> ProbePlan? {
         let wanted = Double(min(wanted, bounds.most))
-        guard lastFeedback != nil, trend.use == .normal, lossBased.lossFraction < 0.05,
+        guard lastFeedback != nil, trend.use == .normal, lossBased.caused < 0.05,
             wanted > Double(target) * 1.1
         else { return nil }
         return probing.plan(rate: min(wanted * 1.2, Double(target) * Self.probeFactor), now: now)

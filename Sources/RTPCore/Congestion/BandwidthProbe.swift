@@ -17,11 +17,17 @@ struct BandwidthProbe {
     /// Waits after a probe that showed more, and after the first, second, … fruitless one.
     private static let shortWait = Interval.milliseconds(200)
     private static let longestWait = Interval.seconds(8)
+    /// Before the first probe after a queue grew, when none has failed yet.
+    private static let calmWait = Interval.milliseconds(500)
     /// A queue that grows so soon after a raise belies the probe.
     private static let regretTime = Interval.seconds(3)
     private static let patience = Interval.seconds(1)
     /// A path that lets through less than this share of the burst's rate is full.
     private static let saturation = 0.9
+    /// What a burst has to show over what is known: where it found the path full, more than the careful growth finds by
+    /// itself, or the estimate would go up and down there.
+    private static let leastGain = 1.05
+    private static let leastGainWhereFull = 1.25
     /// This share of the burst has to arrive.
     private static let leastShare = 0.8
 
@@ -74,7 +80,7 @@ struct BandwidthProbe {
         self.burst = burst
     }
 
-    /// What the burst has shown to pass, bits per second, once enough of it arrived; nil before.
+    /// What the burst has shown to pass, bits per second, once enough of it arrived; nil before, and for no news.
     /// - Parameter known: what was known to pass before.
     mutating func result(known: Double, now: Instant) -> Double? {
         guard let burst, burst.count >= 4,
@@ -86,10 +92,12 @@ struct BandwidthProbe {
         // time since it came.
         let sent = Double(burst.byteCount - burst.lastSentByteCount) * 8 / sendTime
         let received = Double(burst.byteCount - burst.firstArrivedByteCount) * 8 / arrivalTime
-        let shown = received < Self.saturation * sent ? 0.95 * received : min(sent, received)
-        let isUseful = shown > known * 1.05
+        let isFull = received < Self.saturation * sent
+        let shown = isFull ? 0.95 * received : min(sent, received)
+        let isUseful = shown > known * (isFull ? Self.leastGainWhereFull : Self.leastGain)
         finish(useful: isUseful, now: now)
-        if isUseful { raisedAt = now }
+        guard isUseful else { return nil }
+        raisedAt = now
         return min(shown, Double(burst.plan.rate))
     }
 
@@ -100,7 +108,7 @@ struct BandwidthProbe {
             self.raisedAt = nil
             fruitless += 1
         }
-        next = max(next, now + wait)
+        next = max(next, now + (fruitless == 0 ? Self.calmWait : wait))
     }
 
     private mutating func finish(useful: Bool, now: Instant) {

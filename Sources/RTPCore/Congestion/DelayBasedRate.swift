@@ -65,8 +65,12 @@ struct DelayBasedRate {
             factor = 1 + (factor - 1) * elapsed
             raised = max(rate * factor, rate + 1_000 * elapsed)
         }
-        // What is not used is not known to pass.
-        if let acknowledged { raised = min(raised, max(rate, acknowledged * 1.5 + 10_000)) }
+        if let acknowledged {
+            // What is not used is not known to pass. What arrives does, as long as the path has shown no limit: where it
+            // has, a queue that empties arrives as fast as that.
+            raised = min(raised, max(rate, acknowledged * 1.5 + 10_000))
+            if limit == nil { raised = max(raised, acknowledged) }
+        }
         rate = raised
     }
 

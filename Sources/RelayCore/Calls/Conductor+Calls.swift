@@ -122,7 +122,10 @@ extension Conductor {
             history.legs[index].statistics = figures
             history.legs[index].isFinal = true
         }
-        if room.record.status == .ended, !awaitsFigures(room) { giveOutRecord(of: room) }
+        if room.record.status == .ended, !awaitsFigures(room) {
+            giveOutRecord(of: room)
+            change(room)
+        }
         return true
     }
 

@@ -188,7 +188,11 @@ extension Conductor {
 
     /// Keeps an ended room to be looked at; the longest ended one makes room where there are too many.
     func keepEnded(_ room: ConductedRoom, until deadline: Instant) {
-        endedRooms.append((room.record.handle, deadline))
+        keepEnded(room.record.handle, until: deadline)
+    }
+
+    func keepEnded(_ room: RoomHandle, until deadline: Instant) {
+        endedRooms.append((room, deadline))
         while endedRooms.count > configuration.endedRoomsKept { forgetOldestEnded() }
         rearmRetention()
     }
@@ -199,15 +203,22 @@ extension Conductor {
     }
 
     private func forgetOldestEnded() {
-        guard let oldest = endedRooms.removeFirst(),
-            let room = roomsByHandle.removeValue(forKey: oldest.room)
-        else { return }
+        guard let oldest = endedRooms.removeFirst() else { return }
+        if let shelved = shelf[oldest.room] {
+            shelf.remove(shelved)
+            return forget(shelved.id, ordinal: shelved.ordinal)
+        }
+        guard let room = roomsByHandle.removeValue(forKey: oldest.room) else { return }
         rooms[room.record.id] = nil
         forgetFigures(of: room)
-        tally.endedRooms -= 1
-        listing.remove(ordinal: room.record.ordinal)
         turn.changedRooms.remove(room.record.id)
-        turn.forgottenRooms.insert(room.record.id)
+        forget(room.record.id, ordinal: room.record.ordinal)
+    }
+
+    private func forget(_ id: RoomID, ordinal: UInt64) {
+        tally.endedRooms -= 1
+        listing.remove(ordinal: ordinal)
+        turn.forgottenRooms.insert(id)
     }
 
     private func rearmRetention() {

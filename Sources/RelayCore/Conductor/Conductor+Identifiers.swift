@@ -25,7 +25,7 @@ extension Conductor {
     func drawRoomHandle() -> RoomHandle {
         while true {
             let handle = RoomHandle(random.next())
-            if handle.value != 0, roomsByHandle[handle] == nil { return handle }
+            if handle.value != 0, roomsByHandle[handle] == nil, shelf[handle] == nil { return handle }
         }
     }
 

@@ -134,6 +134,7 @@ extension Conductor {
         }
         for worker in loads.keys { require(workers[worker] != nil, "a room is on worker \(worker), which is gone") }
         for (timer, _) in timers.all { require(isAlive(timer), "timer \(timer) outlived what it was for") }
+        counted.endedRooms += shelf.count
         require(counted == tally, "the tally \(tally) is not what is there: \(counted)")
         require(counted.endedRooms == endedRooms.count, "ended rooms are not those in line to be forgotten")
         for (handle, awaited) in awaitedFigures {

@@ -6,7 +6,7 @@ import RTPCore
 extension Conductor {
     /// The room, ended or not, if `principal` may know of it.
     func room(_ id: RoomID, for principal: Principal) throws(Problem) -> ConductedRoom {
-        guard let room = rooms[id] else { throw .notFound }
+        guard let room = held(id) else { throw .notFound }
         if case .participant(let identity) = principal {
             guard identity.room == id else { throw .notFound }
             if let endedAtMs = room.record.endedAtMs {

@@ -36,7 +36,7 @@ extension Conductor {
 
     /// A room that has the id already: the same body is the same request. Nil when the id was never used.
     private func existing(_ id: RoomID, _ specification: RoomSpecification) throws(Problem) -> ConductedRoom? {
-        guard let room = rooms[id] else {
+        guard let room = held(id) else {
             if let outcome = knownEnded(id) { throw .ended(id, outcome) }
             return nil
         }
@@ -109,7 +109,7 @@ extension Conductor {
         var index = listing.firstIndex(after: after)
         let end = min(listing.entries.count, index + ConductorConfiguration.listScanLimit)
         while index < end, views.count < pageSize {
-            if let room = listing.entries[index].room.flatMap({ roomsByHandle[$0] }),
+            if let handle = listing.entries[index].room, mayBe(handle, status), let room = held(handle),
                 status == nil || room.record.status == status
             {
                 views.append(view(of: room))
@@ -119,6 +119,11 @@ extension Conductor {
         let hasMore = index < listing.entries.count
         let next = hasMore ? String(listing.entries[index - 1].ordinal) : nil
         return .rooms(views, nextCursor: next, seq: newestSeq)
+    }
+
+    /// Without taking a room from the shelf that is not wanted.
+    private func mayBe(_ room: RoomHandle, _ status: RoomStatus?) -> Bool {
+        status == nil || status == .ended || shelf[room] == nil
     }
 
     /// The rooms that a user is in, calls or is called to.

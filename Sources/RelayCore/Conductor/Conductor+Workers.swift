@@ -165,12 +165,14 @@ extension Conductor {
     }
 
     private func restoreEndedRooms() {
-        let ended = rooms.values.filter { $0.record.status == .ended }
-        for room in ended.sorted(by: {
-            ($0.record.endedAtMs ?? 0, $0.record.ordinal) < ($1.record.endedAtMs ?? 0, $1.record.ordinal)
-        }) {
-            let ageMs = max(0, wallClockMs - (room.record.endedAtMs ?? 0))
-            keepEnded(room, until: now + max(.zero, configuration.retention - .milliseconds(min(ageMs, 1 << 40))))
+        var ended = shelf.all.map { (handle: $0.handle, ordinal: $0.ordinal, endedAtMs: $0.endedAtMs) }
+        for room in rooms.values where room.record.status == .ended {
+            ended.append((room.record.handle, room.record.ordinal, room.record.endedAtMs ?? 0))
+        }
+        for room in ended.sorted(by: { ($0.endedAtMs, $0.ordinal) < ($1.endedAtMs, $1.ordinal) }) {
+            let ageMs = max(0, wallClockMs - room.endedAtMs)
+            keepEnded(
+                room.handle, until: now + max(.zero, configuration.retention - .milliseconds(min(ageMs, 1 << 40))))
         }
     }
 

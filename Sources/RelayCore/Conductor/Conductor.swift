@@ -12,12 +12,15 @@ public final class Conductor {
     /// Whether a room id is known to have ended longer ago than the conductor remembers, and how. Asked only
     /// when a room is created under an id that is not held; the journal answers.
     public typealias KnownEnded = (RoomID) -> RoomOutcome?
+    /// The record of a room on the shelf, read from the journal; nil where that fails.
+    public typealias Unshelve = (ShelvedRoom) -> RoomRecord?
 
     /// The answer that a reply to a request becomes; a pure function.
     public typealias AnswerText = (ControlReply, ControlRequest) -> StoredAnswer
 
     public let configuration: ConductorConfiguration
     let knownEnded: KnownEnded
+    let unshelve: Unshelve
     let answerText: AnswerText
     /// What can be played.
     let sounds: SoundLibrary
@@ -36,6 +39,8 @@ public final class Conductor {
     var timers = ConductorTimers()
     var tally = ConductorTally()
     var listing = RoomListing()
+    /// Ended rooms that are still told about and lie in the journal only.
+    var shelf = Shelf()
     /// Ended rooms that are still told about, the longest ended first.
     var endedRooms = Line<(room: RoomHandle, until: Instant)>()
     var idempotency = IdempotencyTable()
@@ -57,7 +62,8 @@ public final class Conductor {
 
     /// A conductor that goes on where the journal's one stopped.
     /// - Parameters:
-    ///   - restoring: every room that had not been forgotten, ended ones as well.
+    ///   - restoring: every room that had not been forgotten, but for those on the shelf.
+    ///   - shelved: ended rooms that had not been forgotten and are settled, with `unshelve` to read their records.
     ///   - idempotency: the keys of the last 24 h.
     ///   - nextSeq: one more than the newest event's number; 1 for a new log.
     ///   - isSameBoot: whether the records' instants are of this boot; if not, their workers are gone.
@@ -67,20 +73,28 @@ public final class Conductor {
     public init(
         configuration: ConductorConfiguration, random: RandomSource, restoring: [RoomRecord],
         idempotency: [IdempotencyRecord], nextSeq: UInt64, isSameBoot: Bool,
-        knownEnded: @escaping KnownEnded, sounds: SoundLibrary = SoundLibrary(),
+        knownEnded: @escaping KnownEnded, shelved: [ShelvedRoom] = [], unshelve: @escaping Unshelve = { _ in nil },
+        sounds: SoundLibrary = SoundLibrary(),
         answerText: @escaping AnswerText = { _, _ in StoredAnswer(status: 200) }
     ) {
         precondition(nextSeq > 0, "event numbers start at 1")
         precondition(configuration.retention >= ConductorConfiguration.participantsLook)
         self.configuration = configuration
         self.knownEnded = knownEnded
+        self.unshelve = unshelve
         self.answerText = answerText
         self.sounds = sounds
         self.random = random
         self.nextSeq = nextSeq
         self.isSameBoot = isSameBoot
         epoch = self.random.next()
-        for record in restoring.sorted(by: { $0.ordinal < $1.ordinal }) { index(record) }
+        // Both in the order of creation, which the listing has.
+        var waiting = shelved.sorted { $0.ordinal < $1.ordinal }[...]
+        for record in restoring.sorted(by: { $0.ordinal < $1.ordinal }) {
+            while let next = waiting.first, next.ordinal < record.ordinal { shelve(waiting.removeFirst()) }
+            index(record)
+        }
+        for room in waiting { shelve(room) }
         for var record in idempotency.sorted(by: { $0.createdAtMs < $1.createdAtMs }) {
             if record.answer == nil, let creation = record.creation, let request = record.request {
                 record.answer = answerText(creation, .createRoom(request))

@@ -61,9 +61,7 @@ extension MediaEngine {
         if !downlink.pointee.isLimiting {
             let arrives = downlink.pointee.estimator.acknowledgedRate ?? 0
             downlink.pointee.peak = max(downlink.pointee.peak, arrives)
-            guard
-                downlink.pointee.estimator.use == .over
-                    || downlink.pointee.estimator.lossFraction > Limits.limitingLoss
+            guard downlink.pointee.estimator.use == .over || downlink.pointee.estimator.isLimitedByLoss
             else { return probeForLayers(downlink, of: index, now: now) }
             downlink.pointee.isLimiting = true
             chooseLayers(of: index, now: now)

@@ -87,11 +87,25 @@ extension MediaEngine {
             now - transport.pointee.lastPathSwitch >= Limits.pathSwitchInterval
         else { return }
         transport.pointee.lastPathSwitch = now
-        pathAt(index, Int32(transport.pointee.selectedPath)).pointee.isNominated = false
+        let left = pathAt(index, Int32(transport.pointee.selectedPath))
+        left.pointee.isNominated = false
+        let isDead = now - left.pointee.lastReceived >= Limits.deadPath
         select(pathIndex, of: index, now: now)
         if transport.pointee.flags.contains(.hasKeys) {
+            if isDead { askForPictures(of: index, now: now) }
             transport.pointee.statistics.pathChanges &+= 1
             news.append(.pathChanged(transport.pointee.handle, at: now))
+        }
+    }
+
+    /// What was sent to a receiver that could not be reached is gone, and too much of it to repeat: its pictures begin anew.
+    func askForPictures(of receiver: Int32, now: Instant) {
+        var slot = transports[Int(receiver)].firstSubscription
+        while slot >= 0 {
+            let subscription = subscriptions[slot]
+            slot = subscription.pointee.nextOfReceiver
+            guard subscription.pointee.kind == .video, subscription.pointee.flow == .passing else { continue }
+            askForKeyFrame(subscription.pointee.layer, now: now)
         }
     }
 

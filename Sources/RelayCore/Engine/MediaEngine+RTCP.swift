@@ -120,6 +120,17 @@ extension MediaEngine {
         }
     }
 
+    /// Repairs per second. On a path that is full they would only push out what is new, be lost in turn and keep its queue
+    /// standing: there they get what the estimate leaves beside what arrives.
+    private func repairRate(of subscription: UnsafeMutablePointer<Subscription>) -> Int64 {
+        guard let downlink = transports[Int(subscription.pointee.receiver)].downlink, downlink.pointee.isLimiting else {
+            return Int64(Limits.repairsPerSecond)
+        }
+        let estimator = downlink.pointee.estimator
+        let left = max(0, estimator.target - (estimator.acknowledgedRate ?? 0)) / Limits.repairBits
+        return Int64(min(Limits.leastRepairs + left, Limits.repairsPerSecond))
+    }
+
     func repeatPacket(
         _ number: UInt16, _ stored: PacketHistory.Index, to subscription: UnsafeMutablePointer<Subscription>,
         now: Instant
@@ -129,8 +140,9 @@ extension MediaEngine {
         guard subscription.pointee.sequence.isStarted, let source = subscription.pointee.sequence.inverse(output),
             let found = history.find(stored, sequence: source)
         else { return counters.drop(.nackUnknownPacket) }
+        // A probe has a bound of its own.
         guard found.repeats <= Limits.repeatsPerPacket,
-            subscription.pointee.repairBudget.take(rate: Int64(Limits.repairsPerSecond), now: now)
+            activeProbe != 0 || subscription.pointee.repairBudget.take(rate: repairRate(of: subscription), now: now)
         else { return counters.drop(.nackBudget) }
         let span = UnsafeBufferPointer(start: found.packet, count: found.byteCount).span
         guard let header = RTPHeader(span), readElements(header, span) else {

@@ -75,6 +75,7 @@ extension MediaEngine {
     func recovered(_ index: Int32, now: Instant) {
         transports[Int(index)].flags.remove(.interrupted)
         news.append(.recovered(transports[Int(index)].handle, at: now))
+        askForPictures(of: index, now: now)
         let room = transports[Int(index)].room
         if rooms[Int(room)]?.group != nil { roomTimers.setIfEarlier(room, to: now) }
     }

@@ -31,6 +31,10 @@ public enum Limits {
 
     /// Repairs per slot and second (T55): a fifth of what a 4 Mbit/s video has in packets.
     static let repairsPerSecond = 100
+    /// And at least, where the path is full.
+    static let leastRepairs = 5
+    /// A repair with everything around it.
+    static let repairBits = 9_600
 
     /// How long an address stays its session's after the last authentic packet: longer than between two of our checks, so
     /// that nobody takes a living client's address by a check sent in its name.
@@ -48,6 +52,8 @@ public enum Limits {
     /// being nominated: more than two of our checks without an answer.
     static let pathSilenceJoined = Interval.seconds(3)
     static let pathSilencePrepared = Interval.seconds(12)
+    /// A path that was silent for so long when media left it had lost what was sent to it.
+    static let deadPath = Interval.milliseconds(300)
     /// Sender and receiver reports (RFC 3550 §6.2 allows less than 5 s for a small session).
     static let reportInterval = Interval.seconds(1)
     /// transport-cc feedback (EXPERIMENTS.md B: accepted by all clients that negotiate it).
@@ -76,8 +82,6 @@ public enum Limits {
     static let longestJump: UInt64 = 8_192
     /// What a client without transport-cc is told by REMB: high enough never to hold a call back.
     static let openREMB: UInt64 = 5_000_000
-    /// Loss on a receiver's path that shows it to be the limit.
-    static let limitingLoss = 0.1
     /// What a sender is thought to use at least if it may, bits per second: a small picture and sound.
     static let leastWanted = 1_000_000
     /// A raised limit is told at most this often; a lower one at once.

@@ -99,10 +99,10 @@ import Testing
 
     @Test("every field is read") func fields() throws {
         let room = try specification(
-            #"{"id":"r.1","kind":"group","media":"audio","videoCodec":"H264","maxParticipants":8,"allowParallel":true,"timeouts":{"preparedMs":1000,"emptyMs":2000},"metadata":{"a":[1]}}"#
+            #"{"id":"r.1","kind":"group","media":"audio","videoCodec":"H264","maxParticipants":8,"allowParallel":true,"red":true,"timeouts":{"preparedMs":1000,"emptyMs":2000},"metadata":{"a":[1]}}"#
         )
         #expect(room.id?.text == "r.1" && room.kind == .group && room.media == .audio && room.videoCodec == .h264)
-        #expect(room.maxParticipants == 8 && room.allowParallel && room.metadata == #"{"a":[1]}"#)
+        #expect(room.maxParticipants == 8 && room.allowParallel && room.red && room.metadata == #"{"a":[1]}"#)
         #expect(room.timeouts.prepared == .seconds(1) && room.timeouts.empty == .seconds(2))
     }
 
@@ -112,7 +112,7 @@ import Testing
             (#"{"id":"a b"}"#, "id"), (#"{"id":7}"#, "id"), (#"{"kind":"pair"}"#, "kind"), (#"{"media":1}"#, "media"),
             (#"{"videoCodec":"H265"}"#, "videoCodec"), (#"{"maxParticipants":3}"#, "maxParticipants"),
             (#"{"kind":"group","maxParticipants":101}"#, "maxParticipants"),
-            (#"{"allowParallel":"no"}"#, "allowParallel"),
+            (#"{"allowParallel":"no"}"#, "allowParallel"), (#"{"red":1}"#, "red"),
             (#"{"timeouts":{"preparedMs":99}}"#, "preparedMs"), (#"{"timeouts":{"bogusMs":1000}}"#, "bogusMs"),
             (#"{"bogus":1}"#, "bogus"),
         ])

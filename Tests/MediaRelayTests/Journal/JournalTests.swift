@@ -79,7 +79,7 @@ func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.creat
         try journal.store([entry])
         entry.rooms = [JournalRoom(id: "r", record: nil)]
         try journal.store([entry])
-        let ended = try EndedRooms(path: file.path)
+        let ended = try EndedRooms(path: file.path, log: Log(level: .error, format: .text))
         let id = try #require(RoomID("r"))
         #expect(ended.outcome(of: id) == .ended)
         #expect(ended.outcome(of: try #require(RoomID("other"))) == nil)

@@ -135,7 +135,7 @@ func roomRecord(_ id: String, isEnded: Bool = false) throws -> RoomRecord {
     @Test("a room that ended and was forgotten in one transaction is known as ended") func endedAndForgotten() throws {
         let journal = try Journal(path: file.path, bootID: "b")
         try store([stored(try roomRecord("r", isEnded: true))], [JournalRoom(id: "r", record: nil)], in: journal)
-        #expect(try EndedRooms(path: file.path).outcome(of: roomID("r")) == .ended)
+        #expect(try EndedRooms(path: file.path, log: log).outcome(of: roomID("r")) == .ended)
         #expect(try found().isEmpty)
     }
 
@@ -165,6 +165,51 @@ func roomRecord(_ id: String, isEnded: Bool = false) throws -> RoomRecord {
         try store([stored(record)], in: Journal(path: file.path, bootID: "b"))
         #expect(try count("sessions") == record.participants.count)
         #expect(try found() == [record])
+    }
+
+    @Test("a settled room comes back by what a restart needs of it, and its record when it is asked for")
+    func settled() throws {
+        let journal = try Journal(path: file.path, bootID: "b")
+        let rooms = Rooms(hasWorker: false)
+        for id in ["live", "over"] { rooms.create(id) }
+        let live = try rooms.record("live")
+        try store([stored(live), stored(try rooms.record("over"))], in: journal)
+        #expect(try found().count == 2)
+        _ = rooms.ask(.deleteRoom(roomID("over"), reason: nil))
+        let over = try rooms.record("over")
+        #expect(over.isSettled)
+        try store([stored(over)], in: journal)
+        #expect(try found() == [live])
+        let shelved = try Journal(path: file.path, bootID: "b").contents().settledRooms
+        #expect(
+            shelved == [
+                ShelvedRoom(id: over.id, handle: over.handle, ordinal: over.ordinal, endedAtMs: over.endedAtMs ?? -1)
+            ])
+        let reader = try EndedRooms(path: file.path, log: log)
+        #expect(reader.record(of: shelved[0]) == over)
+        try store([JournalRoom(id: "over", record: nil)], in: journal)
+        #expect(reader.record(of: shelved[0]) == nil)
+        #expect(try Journal(path: file.path, bootID: "b").contents().settledRooms.isEmpty)
+    }
+
+    @Test("a journal from before settled rooms were told gives all of them, and tells those that are stored anew")
+    func beforeSettled() throws {
+        let over = try roomRecord("over", isEnded: true)
+        do {
+            let database = try SQLiteDatabase(path: file.path)
+            try database.execute(
+                """
+                CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+                INSERT INTO meta VALUES ('schemaVersion', '3'), ('bootID', 'b');
+                CREATE TABLE roomRecords (ordinal INTEGER PRIMARY KEY, id TEXT NOT NULL, record BLOB NOT NULL);
+                """)
+            try database.prepare("INSERT INTO roomRecords VALUES (?, 'over', ?)")
+                .run(.integer(Int64(over.ordinal)), .bytes(RecordCoding.encode(over)))
+        }
+        #expect(try found() == [over])
+        try store([stored(over)], in: Journal(path: file.path, bootID: "b"))
+        #expect(try found().isEmpty)
+        #expect(try Journal(path: file.path, bootID: "b").contents().settledRooms.map(\.handle) == [over.handle])
     }
 
     @Test("rooms of a journal from before sessions had rows are taken over") func fromBefore() throws {

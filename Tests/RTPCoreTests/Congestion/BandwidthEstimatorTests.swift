@@ -55,6 +55,44 @@ import Testing
         }
     }
 
+    @Test("what arrives without a queue is known to pass: a detour of 25 ms costs a free source no more than a fifth")
+    func detour() {
+        for seed in 1...5 {
+            let path = PathSimulation.Path(
+                capacity: [(.zero, 10e6)], detour: (from: .seconds(4), by: .milliseconds(25)))
+            var simulation = PathSimulation(path: path, most: [2_000_000], seed: UInt64(seed))
+            defer { simulation.destroy() }
+            simulation.flows[0].isFree = true
+            simulation.run(seconds: 8)
+            let least = simulation.flows[0].samples.filter { $0.time >= .seconds(3) }.map(\.target).min() ?? 0
+            #expect(least > 1_600_000, "seed \(seed): \(least)")
+        }
+    }
+
+    @Test("one packet in twenty lost by chance is not taken for a limit, however few packets there are")
+    func thinAndLossy() {
+        var limited = 0
+        for seed in 1...20 {
+            run(.init(capacity: [(.zero, 5e6)], loss: 0.05), most: 250_000, seconds: 30, seed: UInt64(seed)) { flow in
+                limited += flow.samples.filter(\.isLimitedByLoss).count
+            }
+        }
+        #expect(limited < 20 * 300 / 50, "\(limited) of 6000 tenths of a second")
+    }
+
+    @Test("a policer that keeps no queue is a limit within 2 s")
+    func policer() {
+        for seed in 1...5 {
+            let path = PathSimulation.Path(
+                capacity: [(.zero, 10e6), (.seconds(5), 500_000)], queue: .milliseconds(5))
+            var simulation = PathSimulation(path: path, most: [2_000_000], seed: UInt64(seed))
+            defer { simulation.destroy() }
+            simulation.flows[0].isFree = true
+            simulation.run(seconds: 8)
+            #expect(simulation.flows[0].target(from: 7, to: 8) < 1_000_000, "seed \(seed)")
+        }
+    }
+
     @Test("a path that loses 15 % of everything does not starve")
     func lossyPath() {
         run(.init(capacity: [(.zero, 5e6)], loss: 0.15), most: 1_500_000, seconds: 40) { flow in

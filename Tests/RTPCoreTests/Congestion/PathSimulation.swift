@@ -10,6 +10,8 @@ struct PathSimulation {
         /// The longest queue; what comes on top is dropped.
         var queue = Interval.milliseconds(300)
         var loss = 0.0
+        /// Another way with more delay, taken from an instant on.
+        var detour: (from: Interval, by: Interval)?
         /// Extra delay of single packets behind the bottleneck, up to this; order is kept.
         var jitter = Interval.zero
 
@@ -22,6 +24,7 @@ struct PathSimulation {
     struct Sample {
         var time: Interval
         var target: Int
+        var isLimitedByLoss = false
         var sentBits = 0
         var arrivedBits = 0
         var lost = 0
@@ -33,6 +36,8 @@ struct PathSimulation {
     struct Flow {
         /// What the source would send at most, bits per second.
         var most: Double
+        /// Nobody has told the source to keep to the estimate.
+        var isFree = false
         var estimator = BandwidthEstimator.create()
         var recorder = TransportFeedbackRecorder.create()
         /// What the source sends now: it follows the estimate with a lag.
@@ -111,7 +116,9 @@ struct PathSimulation {
     }
 
     private func sample(_ k: Int) -> Sample {
-        Sample(time: now - Instant(nanoseconds: 0), target: flows[k].estimator.target)
+        Sample(
+            time: now - Instant(nanoseconds: 0), target: flows[k].estimator.target,
+            isLimitedByLoss: flows[k].estimator.isLimitedByLoss)
     }
 
     private mutating func drive(_ k: Int) {
@@ -122,7 +129,8 @@ struct PathSimulation {
         }
         if now >= flows[k].nextFrame {
             flows[k].nextFrame += .milliseconds(33)
-            let wanted = min(Double(flows[k].estimator.target) - 50_000, flows[k].most)
+            let target = flows[k].isFree ? .infinity : Double(flows[k].estimator.target)
+            let wanted = min(target - 50_000, flows[k].most)
             // An encoder takes some frames to follow.
             flows[k].rate += (max(wanted, 30_000) - flows[k].rate) * 0.3
             let size = flows[k].rate * 0.033 / 8 * (0.7 + 0.6 * unit())
@@ -133,7 +141,7 @@ struct PathSimulation {
         if now >= flows[k].nextFeedback {
             flows[k].nextFeedback += .milliseconds(50)
             flows[k].estimator.advance(to: now)
-            if flows[k].probe == nil,
+            if flows[k].probe == nil, !flows[k].isFree,
                 let plan = flows[k].estimator.probe(wanted: Int(flows[k].most), now: now)
             {
                 let count = max(5, plan.byteCount / 1_000)
@@ -167,6 +175,7 @@ struct PathSimulation {
         let rate = path.rate(at: now - Instant(nanoseconds: 0))
         busyUntil = start + .nanoseconds(Int64(Double(byteCount) * 8e9 / rate))
         var arrival = busyUntil + path.oneWay
+        if let detour = path.detour, now - Instant(nanoseconds: 0) >= detour.from { arrival += detour.by }
         if path.jitter > .zero {
             arrival += .nanoseconds(Int64(unit() * Double(path.jitter.nanoseconds)))
         }

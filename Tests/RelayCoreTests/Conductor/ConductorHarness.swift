@@ -33,6 +33,9 @@ final class ConductorHarness {
     private let library: SoundLibrary
     private var restartCount: UInt64 = 0
     var forgotten: [RoomID: RoomOutcome] = [:]
+    /// Rooms whose records the conductor asked the journal for, and those that the journal can not read.
+    private(set) var unshelved: [RoomID] = []
+    var unreadable: Set<RoomID> = []
 
     init(
         _ configuration: ConductorConfiguration = ConductorConfiguration(), seed: UInt64 = 1, workers: Int = 1,
@@ -60,11 +63,17 @@ final class ConductorHarness {
         isDetached.formUnion(held.keys)
         conductor = Conductor(
             configuration: configuration, random: .seeded(seed + 1_000 * restartCount),
-            restoring: Array(journal.values),
+            restoring: journal.values.filter { !$0.isSettled },
             idempotency: keys, nextSeq: UInt64(events.count) + 1, isSameBoot: isSameBoot, knownEnded: knownEnded,
-            sounds: library,
+            shelved: journal.values.filter(\.isSettled).map(ShelvedRoom.init(_:)),
+            unshelve: { [weak self] in self?.unshelve($0) }, sounds: library,
             answerText: { reply, _ in Self.text(of: reply) })
         if !isSameBoot { held = [:] }
+    }
+
+    private func unshelve(_ room: ShelvedRoom) -> RoomRecord? {
+        unshelved.append(room.id)
+        return unreadable.contains(room.id) ? nil : journal[room.id]
     }
 
     // MARK: One decision
@@ -347,4 +356,11 @@ extension ControlReply {
     var problem: Problem? { if case .problem(let problem) = self { problem } else { nil } }
     var joinedView: RoomView? { if case .joined(let view) = self { view } else { nil } }
     var roomView: RoomView? { if case .room(let view) = self { view } else { nil } }
+}
+
+extension ShelvedRoom {
+    /// As the journal keeps it beside the record.
+    init(_ room: RoomRecord) {
+        self.init(id: room.id, handle: room.handle, ordinal: room.ordinal, endedAtMs: room.endedAtMs ?? 0)
+    }
 }

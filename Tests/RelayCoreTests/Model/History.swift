@@ -308,9 +308,12 @@ final class History {
 
     /// Control dies and another one goes on from the journal, where `isLost` without its last decision.
     func restart(isSameBoot: Bool) {
+        let stored = journal
         conductor = Conductor(
-            configuration: configuration, random: .seeded(seed &+ requestCount &+ 7), restoring: Array(journal.values),
-            idempotency: keys, nextSeq: rules.nextSeq, isSameBoot: isSameBoot, knownEnded: { _ in nil },
+            configuration: configuration, random: .seeded(seed &+ requestCount &+ 7),
+            restoring: stored.values.filter { !$0.isSettled }, idempotency: keys, nextSeq: rules.nextSeq,
+            isSameBoot: isSameBoot, knownEnded: { _ in nil },
+            shelved: stored.values.filter(\.isSettled).map(ShelvedRoom.init(_:)), unshelve: { stored[$0.id] },
             sounds: Self.sounds)
         trace?.append("control restarts\(isSameBoot ? "" : " after a reboot")")
         if !isSameBoot {
