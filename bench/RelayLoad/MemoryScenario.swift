@@ -103,7 +103,9 @@ enum MemoryScenario {
         ] {
             let settled = trend.from(Double(isLong ? warmUp : state.next / 3))
             let (slope, error) = settled.slope ?? (0, 0)
-            let isFlat = abs(slope) <= 3 * error || abs(settled.rise) <= 0.02 * settled.mean
+            let span = (settled.points.last?.x ?? 0) - (settled.points.first?.x ?? 0)
+            let isFlat =
+                abs(slope) <= 3 * error || abs((settled.medianSlope ?? 0) * span) <= 0.02 * settled.mean
             if isLong || name == "worker" {
                 check(
                     isFlat || (!isLong && settled.rise < 3e6),

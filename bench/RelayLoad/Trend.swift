@@ -29,6 +29,20 @@ struct Trend {
         return (value, (rest / (n - 2) / xx).squareRoot())
     }
 
+    /// The median of the slopes between all pairs (Theil and Sen): what grows all the time shows in it, a step or two do not,
+    /// such as a burst leaves that was larger than all before. Nil for fewer than three points.
+    var medianSlope: Double? {
+        guard points.count > 2 else { return nil }
+        var slopes: [Double] = []
+        for (index, point) in points.enumerated() {
+            for later in points[(index + 1)...] where later.x != point.x {
+                slopes.append((later.y - point.y) / (later.x - point.x))
+            }
+        }
+        slopes.sort()
+        return slopes.isEmpty ? nil : slopes[slopes.count / 2]
+    }
+
     /// How much the line rises from the first sample to the last.
     var rise: Double {
         guard let slope, let first = points.first, let last = points.last else { return 0 }
