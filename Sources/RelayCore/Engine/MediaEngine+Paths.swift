@@ -100,11 +100,9 @@ extension MediaEngine {
 
     /// What was sent to a receiver that could not be reached is gone, and too much of it to repeat: its pictures begin anew.
     func askForPictures(of receiver: Int32, now: Instant) {
-        var slot = transports[Int(receiver)].firstSubscription
-        while slot >= 0 {
+        forEachSlot(of: receiver) { slot in
             let subscription = subscriptions[slot]
-            slot = subscription.pointee.nextOfReceiver
-            guard subscription.pointee.kind == .video, subscription.pointee.flow == .passing else { continue }
+            guard subscription.pointee.kind == .video, subscription.pointee.flow == .passing else { return }
             askForKeyFrame(subscription.pointee.layer, now: now)
         }
     }
