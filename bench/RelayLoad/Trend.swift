@@ -29,18 +29,17 @@ struct Trend {
         return (value, (rest / (n - 2) / xx).squareRoot())
     }
 
-    /// The median of the slopes between all pairs (Theil and Sen): what grows all the time shows in it, a step or two do not,
-    /// such as a burst leaves that was larger than all before. Nil for fewer than three points.
-    var medianSlope: Double? {
-        guard points.count > 2 else { return nil }
-        var slopes: [Double] = []
-        for (index, point) in points.enumerated() {
-            for later in points[(index + 1)...] where later.x != point.x {
-                slopes.append((later.y - point.y) / (later.x - point.x))
-            }
+    /// The longest stretch of x in which nothing was higher than all before. What grows all the time has none that is long: a
+    /// process that loses b bytes in each call takes another page after 4,096 / b calls. A step or two, such as a burst leaves that was
+    /// larger than all before, do not matter.
+    var longestPlateau: Double {
+        guard var highest = points.first else { return 0 }
+        var longest = 0.0
+        for point in points {
+            longest = max(longest, point.x - highest.x)
+            if point.y > highest.y { highest = point }
         }
-        slopes.sort()
-        return slopes.isEmpty ? nil : slopes[slopes.count / 2]
+        return longest
     }
 
     /// How much the line rises from the first sample to the last.
