@@ -263,7 +263,7 @@ import Testing
             scene.act(b.client) { $0.sendRTCP([.nack(sender: 1, media: stream.ssrc, numbers: numbers)]) }
         }
         scene.run(for: .milliseconds(500))
-        #expect(scene.engine.counters.packetsRepaired - repaired <= 16 * 6)
+        #expect(scene.engine.counters.packetsRepaired - repaired <= 16 * 7)
         #expect(scene.engine.counters[.nackBudget] > 2_000)
     }
 }

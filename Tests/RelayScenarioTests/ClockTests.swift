@@ -10,21 +10,43 @@ import Testing
         let scene = try CallScene()
         let (_, b) = try scene.makePair()
         scene.run(for: .seconds(5))
-        var offsets: [MediaKind: Int64] = [:]
-        for kind in MediaKind.allCases {
-            let stream = try #require(b.client.stream(kind))
-            let report = try #require(b.client.senderReports[stream.ssrc])
-            let packet = try #require(stream.sorted.last)
-            let rate = Int64(kind == .audio ? 48_000 : 90_000)
-            // When the report's clock says that this packet was taken, against when it arrived.
-            let ticks = Int64(Int32(bitPattern: packet.timestamp &- report.rtp))
-            let taken = report.ntp.interval(since: NTPTime(packet.arrivedAt)).microseconds + ticks * 1_000_000 / rate
-            offsets[kind] = taken
-        }
-        let audio = try #require(offsets[.audio])
-        let video = try #require(offsets[.video])
+        let audio = try #require(lateness(.audio, at: b.client)).microseconds
+        let video = try #require(lateness(.video, at: b.client)).microseconds
         #expect(abs(audio - video) <= 1_000, "microseconds between the tracks")
-        #expect((-21_000 ... -19_000).contains(audio), "two one-way delays of 10 ms, in the sender's clock")
+        #expect((-11_000 ... -9_000).contains(audio), "the one-way delay of 10 ms from the relay, by its clock")
+    }
+
+    /// When the last packet of a kind passed the relay, by the clock of the slot's last sender report, against when it arrived;
+    /// and whose it is.
+    private func lateness(_ kind: MediaKind, at client: SimulatedClient) -> (microseconds: Int64, sender: Int)? {
+        guard let stream = client.stream(kind), let report = client.senderReports[stream.ssrc],
+            let packet = stream.sorted.last, let stamp = packet.stamp
+        else { return nil }
+        let rate = Int64(kind == .audio ? 48_000 : 90_000)
+        let ticks = Int64(Int32(bitPattern: packet.timestamp &- report.rtp))
+        let clock = report.ntp.interval(since: NTPTime(packet.arrivedAt)).microseconds
+        return (clock + ticks * 1_000_000 / rate, Int(stamp.sender))
+    }
+
+    @Test("sound and picture of whom a slot changes to are within 20 ms of each other, whatever his clock says")
+    func lipSyncOverSwitch() throws {
+        let group = try GroupScene(quality: VirtualNetwork.Quality(delay: .milliseconds(40), jitter: .milliseconds(5)))
+        for offset: Int64 in [0, 3_000, 9_000] { try group.add(slots: 1, clockOffset: .milliseconds(offset)) }
+        var compared = 0
+        var worst: Int64 = 0
+        for speaker in [1, 2, 1, 2, 1] {
+            for (k, person) in group.people.enumerated() { person.client.audioLevel = k == speaker ? 30 : 127 }
+            for _ in 0..<60 {
+                group.scene.run(for: .milliseconds(50))
+                guard let audio = lateness(.audio, at: group.people[0].client),
+                    let video = lateness(.video, at: group.people[0].client), audio.sender == video.sender
+                else { continue }
+                compared += 1
+                worst = max(worst, abs(audio.microseconds - video.microseconds))
+            }
+        }
+        #expect(compared > 150)
+        #expect(worst <= 20_000, "\(worst) µs")
     }
 
     @Test("a sender report counts the packets that were sent to that receiver")

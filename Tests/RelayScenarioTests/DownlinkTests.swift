@@ -6,13 +6,16 @@ import Testing
 /// A peer call over a narrow way down: the other side is held to what it carries.
 @Suite("A receiver's path") struct DownlinkTests {
     /// Two who send 1.3 Mbit/s of pictures each.
-    private func makeCall(_ scene: CallScene) throws -> (a: CallScene.Participant, b: CallScene.Participant) {
+    private func makeCall(
+        _ scene: CallScene, keepsPackets: Bool = false, asksForKeyFrames: Bool = true
+    ) throws -> (a: CallScene.Participant, b: CallScene.Participant) {
         let room = scene.makeRoom()
         func client() -> SimulatedClient {
             scene.makeClient {
                 $0.packetsPerFrame = 6
                 $0.packetsPerKeyFrame = 8
-                $0.keepsPackets = false
+                $0.keepsPackets = keepsPackets
+                $0.asksForKeyFrames = asksForKeyFrames
             }
         }
         return (
@@ -67,6 +70,23 @@ import Testing
         scene.run(for: .seconds(20))
         #expect(a.client.bitrateLimit.map { $0 > 1_000_000 } == true, "\(a.client.bitrateLimit ?? 0)")
         #expect(rate(scene, to: b, over: .seconds(2)) > 1_200_000)
+    }
+
+    @Test("a picture that a cut has torn begins anew within a second, though its receiver asks for no key frame")
+    func torn() throws {
+        let scene = try CallScene()
+        let (a, b) = try makeCall(scene, keepsPackets: true, asksForKeyFrames: false)
+        scene.run(for: .seconds(5))
+        let cut = scene.now
+        let asked = a.client.counters.pictureLossRequests + a.client.counters.fullIntraRequests
+        narrow(scene, to: b)
+        scene.run(for: .seconds(6))
+        let more = a.client.counters.pictureLossRequests + a.client.counters.fullIntraRequests - asked
+        #expect((1...6).contains(more), "at most one a second: \(more)")
+        let shown = try #require(b.client.stream(.video)).decodablePictures.map(\.completeAt).filter { $0 >= cut }
+        let pauses = zip([cut] + shown, shown + [scene.now]).map { $1 - $0 }
+        let longest = try #require(pauses.max())
+        #expect(longest <= .milliseconds(1_200), "no picture for \(longest)")
     }
 
     @Test("the other direction is not touched")

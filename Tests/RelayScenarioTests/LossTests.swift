@@ -52,6 +52,40 @@ import Testing
         #expect(scene.engine.counters.packetsRepaired >= 10)
     }
 
+    @Test("what a receiver asks for a second time is sent twice, and so is a second request to the sender")
+    func insists() throws {
+        let scene = try CallScene()
+        let (a, b) = try scene.makePair()
+        scene.run(for: .seconds(1))
+        let stream = try #require(b.client.stream(.video))
+        let number = UInt16(truncatingIfNeeded: try #require(stream.highestSequence)) &- 3
+        var repaired: [UInt64] = []
+        for _ in 0..<3 {
+            scene.act(b.client) { $0.sendRTCP([.nack(sender: 1, media: stream.ssrc, numbers: [number])]) }
+            scene.run(for: .milliseconds(100))
+            repaired.append(scene.engine.counters.packetsRepaired)
+        }
+        #expect(repaired == [1, 3, 5])
+
+        // One packet of the sender is lost, and the first request for it.
+        var isLost = false
+        var requests = 0
+        scene.network.loses = { source, target, bytes in
+            if source == a.client.address, !isLost, bytes.count >= 500 {
+                isLost = true
+                return true
+            }
+            let isNACK = bytes[0] & 0x1F == 1 && bytes[1] == 205
+            guard source == CallScene.relayAddress, target == a.client.address, isNACK else { return false }
+            requests += 1
+            return requests == 1
+        }
+        let asked = a.client.counters.nackedPackets
+        scene.run(for: .seconds(1))
+        #expect(requests == 3)
+        #expect(a.client.counters.nackedPackets - asked == 2)
+    }
+
     @Test("a receiver without RTX gets the lost packet itself again")
     func downstreamWithoutRTX() throws {
         let scene = try CallScene()

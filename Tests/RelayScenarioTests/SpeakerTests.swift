@@ -16,8 +16,11 @@ final class GroupScene {
 
     /// Somebody with as many slots of each kind comes in; silent at first unless `level` says more.
     @discardableResult
-    func add(slots: Int, level: UInt8 = 127, joins: Bool = true) throws -> CallScene.Participant {
+    func add(
+        slots: Int, level: UInt8 = 127, joins: Bool = true, clockOffset: Interval = .zero
+    ) throws -> CallScene.Participant {
         let client = scene.makeClient {
+            $0.clockOffset = clockOffset
             $0.extraAudioSlots = slots - 1
             $0.extraVideoSlots = slots - 1
         }

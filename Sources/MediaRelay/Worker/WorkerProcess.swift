@@ -65,8 +65,10 @@ package enum WorkerProcess {
         }
         var random = SystemRandomNumberGenerator()
         let worker = WorkerID(index: options.index, epoch: random.next())
-        let engine = MediaEngine(
-            configuration: EngineConfiguration(), random: .system, now: MonotonicClock.now())
+        var configuration = EngineConfiguration()
+        let now = MonotonicClock.now()
+        configuration.clockOrigin = NTPTime(unixNanoseconds: max(0, WallClock.nowMs * 1_000_000 - now.nanoseconds))
+        let engine = MediaEngine(configuration: configuration, random: .system, now: now)
         let loop: MediaLoop
         do throws(SystemError) {
             loop = try MediaLoop(

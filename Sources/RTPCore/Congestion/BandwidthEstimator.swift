@@ -119,7 +119,7 @@
             lossBased.raise(to: shown)
         }
         delayBased.bound(Double(bounds.least)...Double(bounds.most))
-        lossBased.update(current: Double(target), now: now)
+        lossBased.update(current: Double(target), acknowledged: acknowledged.bitsPerSecond, now: now)
     }
 
     /// Time passes: an estimate without feedback fades while something is sent. Call it at least each 500 ms.

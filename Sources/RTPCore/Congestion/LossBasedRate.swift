@@ -5,13 +5,16 @@
 /// loss p that the rate causes is cured by the five cuts made before it becomes the median, since
 /// (1 − p/2)^5 < 1 − p up to 0.96; one that outlives them is not caused by the rate, and a radio link that loses
 /// every seventh packet would starve. And a share counts less its standard deviation: of the windows of 20 packets on a
-/// path that loses one in twenty by chance, one in thirteen misses more than a tenth.
+/// path that loses one in twenty by chance, one in thirteen misses more than a tenth. And what arrives has passed: while a
+/// queue overflows half of all is lost and the link is full all the same, so a cut ends a little below that.
 struct LossBasedRate {
     private static let light = 0.02
     private static let heavy = 0.10
     private static let window = Interval.milliseconds(500)
     private static let leastCount = 20
     private static let growth = 1.05
+    /// Of what arrives, what a cut leaves at least: a queue that stands empties at that.
+    private static let leastOfArrived = 0.85
 
     /// Nil: loss limits nothing.
     private(set) var rate: Double?
@@ -31,8 +34,10 @@ struct LossBasedRate {
         self.missing = max(0, self.missing + missing)
     }
 
-    /// - Parameter current: the rate in use, from which a first cut starts.
-    mutating func update(current: Double, now: Instant) {
+    /// - Parameters:
+    ///   - current: the rate in use, from which a first cut starts.
+    ///   - acknowledged: what arrives; nil when too little is known.
+    mutating func update(current: Double, acknowledged: Double?, now: Instant) {
         let start = windowStart ?? now
         windowStart = start
         let total = arrived + missing
@@ -47,7 +52,9 @@ struct LossBasedRate {
         let deviation = (lossFraction * (1 - lossFraction) / Double(total)).squareRoot()
         caused = max(0, (lossFraction - deviation - own) / (1 - own))
         if caused > Self.heavy {
-            rate = min(rate ?? current, current) * (1 - 0.5 * caused)
+            let known = min(rate ?? current, current)
+            let arrives = (acknowledged ?? 0) * Self.leastOfArrived
+            rate = max(known * (1 - 0.5 * caused), min(known, arrives))
         } else if let limited = rate, caused < Self.light {
             let raised = limited * Self.growth
             // Once the delay alone decides again, loss limits nothing.

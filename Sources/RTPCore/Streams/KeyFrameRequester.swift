@@ -21,6 +21,8 @@
     public private(set) var deadline = Instant.distantFuture
     /// Requests sent since the beginning.
     public private(set) var sentCount: UInt64 = 0
+    /// When the last key frame came that was wished for; before the first, so early that every limit has passed since.
+    public private(set) var lastKeyFrame = Instant(nanoseconds: -1_000_000_000_000)
     /// When the last request was sent; before the first, so early that every limit has passed since.
     private var lastSent = Instant(nanoseconds: -1_000_000_000_000)
     /// Urgent requests sent since the last key frame.
@@ -56,6 +58,7 @@
     /// A key frame of the source arrived: nothing is wished for any more.
     public mutating func keyFrameArrived(now: Instant) {
         isUnanswered = false
+        lastKeyFrame = now
         cancel()
     }
 

@@ -31,6 +31,8 @@ struct Transport {
     var heldSince = Instant(nanoseconds: 0)
     /// The prompt that it hears; absent where it hears none.
     var player: UnsafeMutablePointer<PromptPlayer>?
+    /// Its wall clock, as its sender reports show it.
+    var clock = ReportClock()
     /// Receiver of transport-cc numbers; absent where not negotiated.
     var transportFeedback: TransportFeedbackRecorder?
     var lastAuthenticated = Instant(nanoseconds: 0)
@@ -139,7 +141,7 @@ struct Source {
     /// Packets that came since the last receiver report; none: no report block.
     var packetsSinceReport: UInt32
     // The latest sender report (RFC 3550 §6.4.1).
-    var reportNTP: UInt64
+    var reportNTP: NTPTime
     var reportTimestamp: UInt32
     var reportArrival: Instant
     var hasReport: Bool
@@ -261,6 +263,10 @@ struct Subscription {
     var octetsSent: UInt32
     var lastSent: Instant
     var repairBudget: TokenBucket
+    /// Since when its picture waits for a repair that will not come; `.distantFuture`: it does not.
+    var brokenSince = Instant.distantFuture
+    /// Before this the relay asks for no other key frame for its sake.
+    var nextMending = Instant(nanoseconds: 0)
     /// The first number sent; every number since then that was not sent was lost before it reached us.
     var firstOutput: UInt64
     /// The receiver's latest report of this slot.

@@ -15,6 +15,18 @@ struct Downlink {
     /// What the receiver's slots would get of their tracks' layers if the path carried it, bits per second.
     var wantedByLayers = 0
     var probe: Probe?
+    /// What was sent lately, bits per second, paths' headers left out.
+    private(set) var sentRate = 0
+    private var sentMark: (at: Instant, byteCount: UInt64)?
+
+    /// Measures `sentRate`. `byteCount`: all that was sent so far.
+    mutating func note(sent byteCount: UInt64, now: Instant) {
+        guard let mark = sentMark else { return sentMark = (now, byteCount) }
+        let elapsed = now - mark.at
+        guard elapsed >= Limits.sentRateWindow else { return }
+        sentRate = Int(Double(byteCount &- mark.byteCount) * 8e9 / Double(elapsed.nanoseconds))
+        sentMark = (now, byteCount)
+    }
 
     /// A burst that is being sent.
     struct Probe {
@@ -52,7 +64,9 @@ extension MediaEngine {
         guard let downlink = transports[Int(index)].downlink, let feedback = TransportFeedback(item, in: packet)
         else { return }
         downlink.pointee.estimator.receive(feedback, in: packet, now: now)
+        downlink.pointee.note(sent: transports[Int(index)].statistics.bytesSent, now: now)
         judge(downlink, of: index, now: now)
+        mendPictures(of: index, downlink, now: now)
     }
 
     /// Whether the path limits the call, and how far: tells the sender when that changes.

@@ -83,8 +83,13 @@ extension MediaEngine {
         return blocks
     }
 
-    /// The sender's clock on our timeline: the NTP time of its last report moved on by what has passed since, the RTP time of
-    /// that moment under the slot's own offset; so both tracks of a participant stay in step (T07). None after a pause.
+    func wallClock(at now: Instant) -> NTPTime {
+        NTPTime(rawValue: configuration.clockOrigin.rawValue &+ NTPTime(now).rawValue)
+    }
+
+    /// The sender's clock on our timeline: the time of its last report by our clock, moved on by what has passed since, and the
+    /// RTP time of that moment under the slot's own offset; so both tracks of a participant stay in step (T07), and a slot
+    /// has one clock whoever is in it. None after a pause.
     private func appendSenderReport(
         _ subscription: UnsafeMutablePointer<Subscription>, to out: inout OutputSpan<UInt8>, now: Instant
     ) {
@@ -96,6 +101,7 @@ extension MediaEngine {
         guard source.hasReport, subscription.pointee.track >= 0 else { return }
         let track = tracks[subscription.pointee.layer]
         guard track.pointee.currentSource == subscription.pointee.source else { return }
+        let sender = transports[Int(track.pointee.transport)].clock
         let clockRate = Int64(track.pointee.codec.clockRate)
         let elapsed = now - source.reportArrival
         let ticks = elapsed.microseconds * clockRate / 1_000_000
@@ -105,7 +111,7 @@ extension MediaEngine {
             to: &out,
             SenderReport(
                 ssrc: subscription.pointee.ssrc,
-                ntp: NTPTime(rawValue: source.reportNTP &+ (seconds << 32 | fraction)),
+                ntp: NTPTime(rawValue: sender.ours(source.reportNTP).rawValue &+ (seconds << 32 | fraction)),
                 rtpTimestamp: subscription.pointee.timestamp.output(
                     of: source.reportTimestamp &+ UInt32(truncatingIfNeeded: ticks)),
                 packetCount: subscription.pointee.packetsSent, octetCount: subscription.pointee.octetsSent),
@@ -178,20 +184,26 @@ extension MediaEngine {
             return
         }
         let roundTrip = Interval.microseconds(Int64(transports[Int(index)].statistics.roundTripMicroseconds))
-        var gaveUp = 0
+        var turn = LossTracker.Turn()
         withUnsafeTemporaryAllocation(of: UInt16.self, capacity: 64) { numbers in
             var out = OutputSpan(buffer: numbers, initializedCount: 0)
-            gaveUp = track.pointee.loss?.nextRequests(now: now, roundTrip: roundTrip, into: &out) ?? 0
+            turn = track.pointee.loss?.nextRequests(now: now, roundTrip: roundTrip, into: &out) ?? turn
             let count = out.finalize(for: numbers)
             guard count > 0 else { return }
             let wanted = UnsafeBufferPointer(rebasing: UnsafeBufferPointer(numbers)[..<count])
-            sendRTCP(index) { packet in
-                _ = RTCPWriter.appendNACK(
-                    to: &packet, senderSSRC: transports[Int(index)].reporterSSRC,
-                    mediaSSRC: sourceSSRCs[Int(track.pointee.currentSource)], lost: wanted.span)
-            }
+            // The sender answers a number once in a round trip, however often it is asked: a request that must not be lost
+            // goes out twice.
+            for _ in 0..<(turn.isAgain ? 2 : 1) { sendNACK(wanted.span, of: track, from: index) }
         }
-        if gaveUp > 0 { track.pointee.keyFrames.request(now: now, urgent: false) }
+        if turn.gaveUpCount > 0 { track.pointee.keyFrames.request(now: now, urgent: false) }
+    }
+
+    private func sendNACK(_ lost: Span<UInt16>, of track: UnsafeMutablePointer<Track>, from index: Int32) {
+        sendRTCP(index) { packet in
+            _ = RTCPWriter.appendNACK(
+                to: &packet, senderSSRC: transports[Int(index)].reporterSSRC,
+                mediaSSRC: sourceSSRCs[Int(track.pointee.currentSource)], lost: lost)
+        }
     }
 
     func sendKeyFrameRequest(_ index: Int32, _ track: UnsafeMutablePointer<Track>) {

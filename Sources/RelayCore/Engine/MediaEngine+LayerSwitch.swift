@@ -198,7 +198,7 @@ extension MediaEngine {
         guard before.pointee.hasReport, after.pointee.hasReport else { return nil }
         func clock(_ source: UnsafeMutablePointer<Source>) -> SenderClock {
             SenderClock(
-                ntp: NTPTime(rawValue: source.pointee.reportNTP), rtpTimestamp: source.pointee.reportTimestamp,
+                ntp: source.pointee.reportNTP, rtpTimestamp: source.pointee.reportTimestamp,
                 clockRate: clockRate)
         }
         let ticks = clock(after).ticks(

@@ -67,9 +67,10 @@ extension MediaEngine {
         for k in 0..<Int(transports[Int(index)].sourceCount) where sourceSSRCs[first + k] == report.ssrc {
             let source = sources + first + k
             source.pointee.hasReport = true
-            source.pointee.reportNTP = report.ntp.rawValue
+            source.pointee.reportNTP = report.ntp
             source.pointee.reportTimestamp = report.rtpTimestamp
             source.pointee.reportArrival = now
+            transports[Int(index)].clock.note(report.ntp, arrival: wallClock(at: now))
             source.pointee.statistics.receivedSenderReport(compactNTP: report.ntp.compact, at: now)
             return
         }
@@ -86,7 +87,7 @@ extension MediaEngine {
     }
 
     /// The slot that we send to `receiver` with `ssrc`.
-    private func subscription(ofSSRC ssrc: UInt32, receiver: Int32) -> UnsafeMutablePointer<Subscription>? {
+    func subscription(ofSSRC ssrc: UInt32, receiver: Int32) -> UnsafeMutablePointer<Subscription>? {
         var at = transports[Int(receiver)].firstSubscription
         while at >= 0 {
             if subscriptions[at].pointee.ssrc == ssrc { return subscriptions[at] }
@@ -104,73 +105,5 @@ extension MediaEngine {
         guard track.pointee.asksKeyFrames else { return }
         track.pointee.keyFrames.request(now: now, urgent: false)
         wake(track.pointee.transport, forRepairAt: track.pointee.keyFrames.deadline)
-    }
-
-    // MARK: Repair downstream
-
-    /// Answers a NACK from the packet history: by RTX where negotiated, else by the identical packet (same index, same bytes).
-    private func receiveNACK(_ item: RTCPItem, _ packet: Span<UInt8>, from index: Int32, now: Instant) {
-        guard let media = item.mediaSSRC(in: packet), let subscription = subscription(ofSSRC: media, receiver: index)
-        else { return counters.drop(.rtcpForeignSSRC) }
-        guard subscription.pointee.flow != .stopped, let stored = tracks[subscription.pointee.layer].pointee.history
-        else { return counters.drop(.nackUnknownPacket) }
-        var lost = NACKCursor(item)
-        while let number = lost.next(in: packet) {
-            repeatPacket(number, stored, to: subscription, now: now)
-        }
-    }
-
-    /// Repairs per second. On a path that is full they would only push out what is new, be lost in turn and keep its queue
-    /// standing: there they get what the estimate leaves beside what arrives.
-    private func repairRate(of subscription: UnsafeMutablePointer<Subscription>) -> Int64 {
-        guard let downlink = transports[Int(subscription.pointee.receiver)].downlink, downlink.pointee.isLimiting else {
-            return Int64(Limits.repairsPerSecond)
-        }
-        let estimator = downlink.pointee.estimator
-        let left = max(0, estimator.target - (estimator.acknowledgedRate ?? 0)) / Limits.repairBits
-        return Int64(min(Limits.leastRepairs + left, Limits.repairsPerSecond))
-    }
-
-    func repeatPacket(
-        _ number: UInt16, _ stored: PacketHistory.Index, to subscription: UnsafeMutablePointer<Subscription>,
-        now: Instant
-    ) {
-        let newest = Int64(bitPattern: subscription.pointee.sequence.lastOutput)
-        let output = UInt64(bitPattern: SequenceNumber.extend(number, near: newest))
-        guard subscription.pointee.sequence.isStarted, let source = subscription.pointee.sequence.inverse(output),
-            let found = history.find(stored, sequence: source)
-        else { return counters.drop(.nackUnknownPacket) }
-        // A probe has a bound of its own.
-        guard found.repeats <= Limits.repeatsPerPacket,
-            activeProbe != 0 || subscription.pointee.repairBudget.take(rate: repairRate(of: subscription), now: now)
-        else { return counters.drop(.nackBudget) }
-        let span = UnsafeBufferPointer(start: found.packet, count: found.byteCount).span
-        guard let header = RTPHeader(span), readElements(header, span) else {
-            preconditionFailure("the history holds a packet that was not read before")
-        }
-        let payload = found.packet + found.headerByteCount
-        let payloadByteCount = found.byteCount - found.headerByteCount
-        var original = PictureFields()
-        if let layered = subscription.pointee.layered {
-            guard
-                let fields = renumber(
-                    subscription, layered, payload: payload, payloadByteCount: payloadByteCount, packet: found.packet)
-            else { return counters.drop(.nackUnknownPacket) }
-            original = fields
-        }
-        defer { original.store(payload: payload, packet: found.packet) }
-        counters.packetsRepaired &+= 1
-        if subscription.pointee.rtxPayloadType != 0 {
-            write(
-                subscription, payloadType: subscription.pointee.rtxPayloadType, ssrc: subscription.pointee.rtxSSRC,
-                sequence: subscription.pointee.rtxIndex, header: header, packet: found.packet,
-                originalSequence: Int(number), payload: payload, payloadByteCount: payloadByteCount, now: now)
-            subscription.pointee.rtxIndex += 1
-        } else {
-            write(
-                subscription, payloadType: subscription.pointee.payloadType, ssrc: subscription.pointee.ssrc,
-                sequence: output, header: header, packet: found.packet, originalSequence: -1, payload: payload,
-                payloadByteCount: payloadByteCount, now: now)
-        }
     }
 }

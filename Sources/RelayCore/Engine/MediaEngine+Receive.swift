@@ -98,7 +98,7 @@ extension MediaEngine {
             to: Source(
                 track: binding.track, role: binding.role, estimator: estimator, replay: replay,
                 statistics: ReceptionStatistics(),
-                packetsSinceReport: 0, reportNTP: 0, reportTimestamp: 0,
+                packetsSinceReport: 0, reportNTP: NTPTime(rawValue: 0), reportTimestamp: 0,
                 reportArrival: Instant(nanoseconds: 0), hasReport: false))
         sourceSSRCs[sourceIndex] = header.ssrc
         transport.pointee.sourceCount += 1

@@ -9,6 +9,8 @@ public struct EngineConfiguration: Sendable {
     public var keptKeyFrameByteCount = 32 << 20
     /// Slots of the transmit batch; room for the widest fan-out of one packet is kept free.
     public var transmitCapacity = 512
+    /// Our wall clock's time at instant 0: what sender reports tell receivers.
+    public var clockOrigin = NTPTime(rawValue: 0)
     public init() {}
 }
 

@@ -27,7 +27,7 @@ public enum Limits {
     /// Bytes sent to a path before it is validated, per byte received from it (RFC 9000 §8.1).
     static let unvalidatedAmplification = 3
     /// How often one packet may be repeated for one receiver (T55).
-    static let repeatsPerPacket = 5
+    static let repeatsPerPacket = 7
 
     /// Repairs per slot and second (T55): a fifth of what a 4 Mbit/s video has in packets.
     static let repairsPerSecond = 100
@@ -35,6 +35,14 @@ public enum Limits {
     static let leastRepairs = 5
     /// A repair with everything around it.
     static let repairBits = 9_600
+    /// So long after a key frame receivers may still ask for what was lost before it.
+    static let keyFrameEcho = Interval.milliseconds(500)
+    /// A picture that repair can not mend waits no longer than this for its path to become free.
+    static let longestBroken = Interval.seconds(1)
+    /// Key frames that the relay asks for because of one receiver's broken picture come no faster.
+    static let mendingSpacing = Interval.seconds(1)
+    /// Over how long what goes to one receiver is measured.
+    static let sentRateWindow = Interval.milliseconds(100)
 
     /// How long an address stays its session's after the last authentic packet: longer than between two of our checks, so
     /// that nobody takes a living client's address by a check sent in its name.

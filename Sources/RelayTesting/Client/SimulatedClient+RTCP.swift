@@ -96,7 +96,7 @@ extension SimulatedClient {
         }
         for (index, stream) in active.enumerated() {
             let report = TestRTCP.senderReport(
-                ssrc: stream.ssrc, ntp: NTPTime(now).rawValue, rtp: stream.timestamp(at: now),
+                ssrc: stream.ssrc, ntp: NTPTime(now + options.clockOffset).rawValue, rtp: stream.timestamp(at: now),
                 packets: stream.packetCount, octets: stream.octetCount, blocks: index == 0 ? blocks : [])
             sendRTCP([report, .sourceDescription(ssrc: stream.ssrc, cname: "c\(tag)")])
         }
@@ -122,7 +122,7 @@ extension SimulatedClient {
             if !due.numbers.isEmpty {
                 sendRTCP([.nack(sender: reportSSRC, media: ssrc, numbers: due.numbers)])
             }
-            if due.gaveUp, stream.kind == .video {
+            if due.gaveUp, stream.kind == .video, options.asksForKeyFrames {
                 sendRTCP([.pictureLoss(sender: reportSSRC, media: ssrc)])
             }
         }

@@ -52,8 +52,12 @@ public final class SimulatedClient {
         /// Names its SSRCs in the offer.
         public var signalsSSRCs = true
         public var asksForRepairs = true
+        /// Asks for a key frame when a repair has not come.
+        public var asksForKeyFrames = true
         /// Tells the relay which of its numbered packets came, each 50 ms, as browsers do.
         public var sendsTransportFeedback = true
+        /// How far its wall clock, which its sender reports tell, is ahead of the scene's.
+        public var clockOffset = Interval.zero
         /// Makes its pictures smaller when the relay limits its rate.
         public var obeysBitrateLimits = true
         /// Offers that its receiver reference times be answered (RFC 3611).

@@ -40,6 +40,18 @@ import Testing
         }
     }
 
+    @Test("a queue that overflows is not taken for less than what comes out of it", arguments: [30, 60, 100, 300])
+    func overflow(queue: Int64) {
+        for seed in 1...5 {
+            let capacity = [(from: Interval.zero, rate: 3e6), (from: Interval.seconds(10), rate: 4e5)]
+            run(.init(capacity: capacity, queue: .milliseconds(queue)), seconds: 30, seed: UInt64(seed)) { flow in
+                let least = flow.samples.filter { $0.time > .seconds(10) }.map(\.target).min() ?? 0
+                #expect(least > 270_000, "seed \(seed): \(least)")
+                #expect(flow.sent(from: 13, to: 30) > 320_000, "seed \(seed)")
+            }
+        }
+    }
+
     @Test("a start at 300 kbit/s finds a free path within 3 s by probes")
     func start() {
         run(.init(capacity: [(.zero, 10e6)]), seconds: 6) { flow in
