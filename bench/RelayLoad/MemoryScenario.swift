@@ -9,8 +9,8 @@ import RelayCore
 /// how much a call leaves behind.
 enum MemoryScenario {
     private static let warmUp = 25_000
-    /// Calls in which no new memory is taken: what a call loses is less than a page for as many, 0.2 bytes.
-    private static let plateau = 20_000.0
+    /// In so many calls no more than this is taken: what a call loses is less than a byte.
+    private static let plateau = (calls: 20_000.0, byteCount: 16_384.0)
     /// What a call may leave behind in control: the ended room's record and its part of the recent events.
     private static let bytesPerEndedCall = 24_000.0
     private static let concurrency = 24
@@ -105,7 +105,8 @@ enum MemoryScenario {
         ] {
             let settled = trend.from(Double(isLong ? warmUp : state.next / 3))
             let (slope, error) = settled.slope ?? (0, 0)
-            let isFlat = abs(slope) <= 3 * error || settled.longestPlateau >= plateau
+            let flat = settled.longestPlateau(rise: plateau.byteCount)
+            let isFlat = abs(slope) <= 3 * error || flat >= plateau.calls
             if isLong || name == "worker" {
                 check(
                     isFlat || (!isLong && settled.rise < 3e6),
@@ -123,7 +124,7 @@ enum MemoryScenario {
             bench.report.line(
                 "  \(name): \(old.residentBytes >> 10) → \(new.residentBytes >> 10) KiB resident, "
                     + "slope \(LoadReport.number(slope)) ± \(LoadReport.number(error)) bytes per call"
-                    + (isLong ? " behind \(warmUp) calls, no more in \(Int(settled.longestPlateau)) calls" : "")
+                    + (isLong ? " behind \(warmUp) calls, at most 16 KiB in \(Int(flat)) calls" : "")
                     + ", \(new.threads) threads, \(new.descriptors.map { "\($0)" } ?? "?") descriptors")
             bench.report.figure(
                 "memory_\(name)_bytes_per_call", slope, "bytes",

@@ -29,15 +29,16 @@ struct Trend {
         return (value, (rest / (n - 2) / xx).squareRoot())
     }
 
-    /// The longest stretch of x in which nothing was higher than all before. What grows all the time has none that is long: a
-    /// process that loses b bytes in each call takes another page after 4,096 / b calls. A step or two, such as a burst leaves that was
-    /// larger than all before, do not matter.
-    var longestPlateau: Double {
-        guard var highest = points.first else { return 0 }
+    /// The longest stretch of x in which the highest y so far rises by `rise` at most. What grows all the time has none that is
+    /// long; a step or two, such as a burst leaves that was larger than all before, do not matter.
+    func longestPlateau(rise: Double) -> Double {
+        var highest: [(x: Double, y: Double)] = []
+        var begin = 0
         var longest = 0.0
         for point in points {
-            longest = max(longest, point.x - highest.x)
-            if point.y > highest.y { highest = point }
+            highest.append((point.x, max(point.y, highest.last?.y ?? point.y)))
+            while highest[highest.count - 1].y - highest[begin].y > rise { begin += 1 }
+            longest = max(longest, point.x - highest[begin].x)
         }
         return longest
     }
