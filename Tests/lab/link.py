@@ -3,8 +3,9 @@
 
 Two sockets, `a` and `b`: what comes to one leaves from the other, so each end sees the link's socket as its peer. Ends are
 learned from their first datagram, or given. A client with addresses in several networks has a way and a socket `b` for each, so
-that the other end sees it move when the client does. Seeded: the same datagrams meet the same fate in every run. The kernels that
-we test on have no netem, so this is done here.
+that the other end sees it move when the client does. Seeded: the same datagrams meet the same fate in every run; and packets of
+sound have draws of their own, so that of two calls side by side, whose pictures differ, the same ones are lost. The kernels that we
+test on have no netem, so this is done here.
 
 As a program: `link.py PROFILE ENDS` as JSON (see `Profile`, `Link`); prints one line of JSON with the ports, takes the commands
 `begin` (the profile's clock starts; before it the link has its delay and nothing else) and `end` on its input, and prints its
@@ -53,10 +54,19 @@ class Profile:
     what: str = ""
 
 
+# Payload types of Opus and RED with all clients of the lab, in clear also under SRTP.
+SOUND = (111, 63)
+
+
+def is_sound(data):
+    return len(data) > 12 and data[0] >> 6 == 2 and data[1] & 0x7F in SOUND
+
+
 class Direction:
     def __init__(self, way, seed):
         self.way = Way(**way)
         self.random = random.Random(seed)
+        self.sound = random.Random(f"{seed} sound")
         self.busy_until = self.last_out = 0.0
         self.is_bad = False
         self.passed = self.lost = self.dropped = self.bytes = 0
@@ -65,16 +75,17 @@ class Direction:
     def change(self, fields):
         self.way = dataclasses.replace(self.way, **fields)
 
-    def fate(self, count, now, has_begun):
-        """When a datagram of `count` bytes that comes now leaves; None when it is lost."""
-        way = self.way
+    def fate(self, data, now, has_begun):
+        """When a datagram that comes now leaves; None when it is lost."""
+        way, count = self.way, len(data)
         if not has_begun:
             self.last_out = now + way.delay / 1000
             return self.last_out
         if way.burst_enter:
             turn = self.random.random()
             self.is_bad = turn >= way.burst_leave if self.is_bad else turn < way.burst_enter
-        if self.random.random() < (way.burst_loss if self.is_bad else way.loss):
+        draws = self.sound if is_sound(data) else self.random
+        if draws.random() < (way.burst_loss if self.is_bad else way.loss):
             self.lost += 1
             return None
         out = now
@@ -173,7 +184,7 @@ class Emulator:
                 network.client, way = peer, "ab"
             else:
                 network, way, self.b_peer = source, "ba", peer
-            out = network.ways[way].fate(len(data), time.monotonic(), self.begun)
+            out = network.ways[way].fate(data, time.monotonic(), self.begun)
             if out is not None:
                 self.order += 1
                 heapq.heappush(self.waiting, (out, self.order, network, way, data))

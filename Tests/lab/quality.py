@@ -18,11 +18,9 @@ COLUMNS = {
     "concealedPercent": "concealed %", "fecPerSecond": "FEC/s", "roundTripMs": "rtt ms", "nacks": "NACKs", "plis": "PLIs", "encodedKbit": "encodes kbit/s"}
 # Why a target is missed, by how it begins; look at these again when the estimator or the repair changes.
 WHY = {
-    "5 % loss: no freeze": "a repair or the request for it is lost once in ten; the third try comes after 210 ms, the fourth after 285. Direct calls "
-    "have error correction for video",
-    "5 % loss: concealed": "chance: other packets are lost in the two calls, 3,000 each way",
+    "5 % loss: no freeze": "a repair or the request for it is lost once in ten; the fourth try comes after 235 ms. Direct calls have error correction for video",
     "cut: sound lost": "the queue (300 ms) is full 75 ms after the cut, and drops four of five datagrams until the sender obeys",
-    "cut: picture": "what was lost in the overflow is not repaired through a full link; the receiver asks for a key frame after 3 s",
+    "cut: picture": "the relay asks for a key frame once the sender obeys, and that takes its time through the 400 kbit/s",
 }
 
 
