@@ -103,6 +103,17 @@ public final class SigningKey: @unchecked Sendable, CustomStringConvertible {
         }
     }
 
+    /// Whether both sign and verify alike under the same id.
+    package func isSame(as other: SigningKey) -> Bool {
+        guard id == other.id else { return false }
+        switch (material, other.material) {
+        case (.secret(let a), .secret(let b)): return a == b
+        case (.elliptic(let a, let signs), .elliptic(let b, let otherSigns)):
+            return signs == otherSigns && EVP_PKEY_eq(a, b) == 1
+        default: return false
+        }
+    }
+
     /// Nil for a public key.
     package func sign(_ text: [UInt8]) -> [UInt8]? {
         switch material {

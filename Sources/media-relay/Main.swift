@@ -8,6 +8,7 @@ enum Main {
         usage: media-relay COMMAND [options]
 
           serve     run a node (see media-relay serve --help)
+          config    show or check the configuration: print, check
           token     mint a token (see media-relay token --help)
           version   print the version
 
@@ -19,6 +20,7 @@ enum Main {
         let environment = ProcessInfo.processInfo.environment
         switch arguments.first {
         case "serve": exit(ServeProcess.run(arguments: rest, environment: environment))
+        case "config": exit(ConfigCommand.run(arguments: rest, environment: environment))
         case "worker": exit(WorkerProcess.run(arguments: rest))
         case "token": exit(TokenCommand.run(arguments: rest, environment: environment))
         case "version", "--version": print("media-relay \(Version.text)")

@@ -10,15 +10,18 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
     private var journal: JournalThread?
     private var callLog: CallLog?
     private let control: Mailbox<ControlMessage>
-    private let demoKey: SigningKey?
-    /// Which of a demo room's successive rooms is in use, by its name. A room's id is never used again.
     private let demoLock = Lock()
+    private var demoKey: SigningKey?
+    /// Which of a demo room's successive rooms is in use, by its name. A room's id is never used again.
     private var demoGenerations: [String: Int] = [:]
 
     package init(control: Mailbox<ControlMessage>, demoKey: SigningKey?) {
         self.control = control
         self.demoKey = demoKey
     }
+
+    /// Demo tokens are signed with it from now on.
+    package func use(demoKey: SigningKey?) { demoLock.withLock { self.demoKey = demoKey } }
 
     package func connect(server: HTTPServer, journal: JournalThread) {
         self.server = server
@@ -223,7 +226,7 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
             demo(id, uid: uid, name: name, kind: kind, attempt: attempt + 1)
         case .created(let room, _):
             let expiry = WallClock.nowMs / 1_000 + 3_600
-            guard let demoKey,
+            guard let demoKey = demoLock.withLock({ demoKey }),
                 let token = TokenMint.participant(
                     uid: uid, device: "browser", room: room.id, expirySeconds: expiry, grants: .standard, key: demoKey)
             else { preconditionFailure("the demo key signs") }

@@ -19,8 +19,11 @@ package struct APIConfiguration: Sendable {
 /// Turns HTTP requests into control requests: path, token, form of the body. Decides nothing about rooms. Runs on the HTTP
 /// thread; answers arrive on the control and journal threads.
 package final class Router: @unchecked Sendable {
-    // @unchecked: set up before the server starts; `rates` and `readAt` are used on the HTTP thread only.
-    private let configuration: APIConfiguration
+    // @unchecked: set up before the server starts; `nextConfiguration` is guarded; `configuration`, `rates` and `readAt` are used
+    // on the HTTP thread only.
+    private var configuration: APIConfiguration
+    private let lock = Lock()
+    private var nextConfiguration: APIConfiguration?
     private let control: Mailbox<ControlMessage>
     private let answers: Answers
     private let metrics: @Sendable () -> String
@@ -45,6 +48,9 @@ package final class Router: @unchecked Sendable {
         self.metrics = metrics
     }
 
+    /// Requests that come from now on are judged by it. Any thread.
+    package func use(_ configuration: APIConfiguration) { lock.withLock { nextConfiguration = configuration } }
+
     /// The HTTP server's sink, on its thread.
     package func receive(_ event: ServerEvent) {
         switch event {
@@ -57,6 +63,11 @@ package final class Router: @unchecked Sendable {
 
     private func receive(_ request: HTTPRequest) {
         readAt = MonotonicClock.now()
+        let next = lock.withLock {
+            defer { nextConfiguration = nil }
+            return nextConfiguration
+        }
+        if let next { configuration = next }
         do throws(Problem) {
             guard let route = Route(request) else {
                 throw Problem(status: 404, code: "no-such-path", detail: "There is nothing at this path.")

@@ -9,6 +9,8 @@ package enum ControlMessage: Sendable {
         once: IdempotencyKey? = nil)
     /// Everything up to this turn is on disk.
     case committed(turn: UInt64)
+    /// What prompts may name from now on.
+    case sounds(SoundLibrary)
     /// End every room with `drained`, wait for the workers to say goodbye, stop.
     case drain
 }
@@ -147,6 +149,7 @@ package final class ControlLoop: @unchecked Sendable {
         case .committed(let turn):
             committedTurn = turn
             deliverCommitted()
+        case .sounds(let library): conductor.use(library)
         case .drain:
             guard drainDeadline == nil else { return }
             log.write(.info, "ending all rooms: the node drains")

@@ -1,5 +1,6 @@
 import Glibc
 import RelayCore
+import Synchronization
 
 /// The control process's log: one line an entry on standard error, as text or JSON. It is never given a secret: no token, key,
 /// password, SDP or full client address. Control characters are escaped. Any thread.
@@ -11,18 +12,21 @@ package final class Log: Sendable {
     }
     package enum Format: String, Sendable { case text, json }
 
-    private let level: Level
+    private let lowest: Atomic<Int>
     private let format: Format
     private let descriptor: Int32
 
     package init(level: Level, format: Format, descriptor: Int32 = 2) {
-        self.level = level
+        lowest = Atomic(level.rawValue)
         self.format = format
         self.descriptor = descriptor
     }
 
+    /// Entries below it are not written from now on.
+    package func use(level: Level) { lowest.store(level.rawValue, ordering: .relaxed) }
+
     package func write(_ level: Level, _ message: String, _ fields: JSONValue.Field...) {
-        guard level >= self.level else { return }
+        guard level.rawValue >= lowest.load(ordering: .relaxed) else { return }
         var line: [UInt8]
         switch format {
         case .json:

@@ -11,6 +11,8 @@ package enum JournalCommand: Sendable {
     case batch(EventBatchRequest)
     /// A webhook endpoint got further; goes with the next transaction.
     case progress(WebhookProgress)
+    /// How much the log holds from now on.
+    case retain(JournalRetention)
     /// The checkpointer is done.
     case checkpointed
     case stop
@@ -19,11 +21,11 @@ package enum JournalCommand: Sendable {
 /// The thread that owns the journal and the event feed. Everything that waits is stored in one transaction (group commit), then
 /// told: `onCommit` names the last turn on disk. When the disk fails, nothing is told or lost: it tries again each second.
 package final class JournalThread: @unchecked Sendable {
-    // @unchecked: only mailbox and newest number are shared, guarded; the checkpointer is set before the thread starts, journal and feed are made before the thread starts and used only on it.
+    // @unchecked: only mailbox and newest number are shared, guarded; the checkpointer is set before the thread starts, journal, feed and retention are made before it starts and used only on it.
     private let mailbox: Mailbox<JournalCommand>
     private let journal: Journal
     private let feed: EventFeed
-    private let retention: JournalRetention
+    private var retention: JournalRetention
     private let onCommit: @Sendable (UInt64) -> Void
     private let onFailure: @Sendable (String) -> Void
     private let timings: RelayTimings
@@ -105,6 +107,7 @@ package final class JournalThread: @unchecked Sendable {
                     isCheckpointing = false
                     // What was committed meanwhile: little.
                     attempt("checkpoint") { () throws(SQLiteError) in try journal.checkpoint() }
+                case .retain(let limits): retention = limits
                 case .stop: isStopping = true
                 default: others.append(command)
                 }
@@ -173,7 +176,7 @@ package final class JournalThread: @unchecked Sendable {
         case .drained(let stream): try feed.drained(stream, now: now)
         case .page(let request): try feed.page(request, now: now)
         case .batch(let request): try feed.batch(request)
-        case .store, .progress, .checkpointed, .stop: preconditionFailure("stored and stopped elsewhere")
+        case .store, .progress, .retain, .checkpointed, .stop: preconditionFailure("stored and stopped elsewhere")
         }
     }
 

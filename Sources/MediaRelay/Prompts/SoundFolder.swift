@@ -2,7 +2,7 @@ import Foundation
 import RTPCore
 import RelayCore
 
-/// The operator's folder of sounds: `NAME.opus` files (Ogg Opus, RFC 7845), read once at the start. What cannot be read is left
+/// The operator's folder of sounds: `NAME.opus` files (Ogg Opus, RFC 7845), read at the start and at SIGHUP. What cannot be read is left
 /// out and said why; nothing of it comes from the network.
 package enum SoundFolder {
     /// Files of one folder, and their bytes together.

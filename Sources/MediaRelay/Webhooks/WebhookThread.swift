@@ -8,6 +8,7 @@ package final class WebhookThread: @unchecked Sendable {
     // it starts.
     private enum Message: Sendable {
         case batch(endpoint: Int, stream: String?, EventBatch)
+        case use([WebhookEndpoint])
         case stop(until: Instant, newest: UInt64)
     }
 
@@ -20,7 +21,7 @@ package final class WebhookThread: @unchecked Sendable {
         package init() {}
     }
 
-    private let endpoints: [WebhookEndpoint]
+    private var endpoints: [WebhookEndpoint]
     private let options: Options
     private let journal: @Sendable (JournalCommand) -> Bool
     private let log: Log
@@ -56,6 +57,9 @@ package final class WebhookThread: @unchecked Sendable {
         guard !endpoints.isEmpty else { return }
         thread = try Thread(named: "webhooks") { [self] in run() }
     }
+
+    /// Where requests go and what signs them from now on: the same names and dialects in the same order.
+    package func use(_ endpoints: [WebhookEndpoint]) { mailbox.post(.use(endpoints)) }
 
     /// Ends the thread: at once, or when everything up to `newest` is delivered, or after `grace`. What is not
     /// delivered then is delivered after the next start. Progress is posted before it returns.
@@ -100,6 +104,9 @@ package final class WebhookThread: @unchecked Sendable {
     private func receive(_ message: Message, now: Instant) {
         switch message {
         case .batch(let endpoint, let stream, let batch): outboxes[endpoint].receive(batch, of: stream, now: now)
+        case .use(let next):
+            precondition(next.map(\.name) == endpoints.map(\.name), "other webhooks than at the start")
+            endpoints = next
         case .stop(let until, let newest): stopping = (until, newest)
         }
     }

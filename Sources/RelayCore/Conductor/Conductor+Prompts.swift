@@ -5,6 +5,9 @@ import RTPCore
 // listener has heard it.
 
 extension Conductor {
+    /// Prompts name these sounds from now on; one that is being played goes on as the worker has it.
+    public func use(_ library: SoundLibrary) { sounds = library }
+
     // MARK: What the server asks for
 
     func playPrompt(

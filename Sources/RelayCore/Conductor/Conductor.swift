@@ -23,7 +23,7 @@ public final class Conductor {
     let unshelve: Unshelve
     let answerText: AnswerText
     /// What can be played.
-    let sounds: SoundLibrary
+    var sounds: SoundLibrary
     /// Random for this life of the process, told in `node.started`.
     public let epoch: UInt64
 

@@ -16,9 +16,9 @@ public struct SoundName: Hashable, Sendable, Codable {
     }
 }
 
-/// Every sound that this node can play, by name. Made once, at the start; owns no file and no encoder.
-public struct SoundLibrary: Sendable {
-    public struct Entry: Sendable {
+/// Every sound that this node can play, by name. Owns no file and no encoder.
+public struct SoundLibrary: Hashable, Sendable {
+    public struct Entry: Hashable, Sendable {
         public var sound: Sound
         /// Between two times, unless a prompt says otherwise: the silence of a cadence.
         public var pause: Interval

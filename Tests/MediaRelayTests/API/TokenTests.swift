@@ -34,6 +34,12 @@ import Testing
         }
     }
 
+    @Test("keys are the same when id, kind and secret are") func sameness() throws {
+        #expect(try key().isSame(as: key()))
+        #expect(try !key().isSame(as: key("k2")))
+        #expect(try !key().isSame(as: SigningKey(id: "k1", secret: Self.secret + [0])))
+    }
+
     @Test("every vector of tokens.json is accepted or refused as it says") func vectors() throws {
         for row in VectorFile("tokens").rows("cases") {
             let name = row["name"].string ?? ""

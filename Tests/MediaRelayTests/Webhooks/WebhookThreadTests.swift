@@ -52,6 +52,23 @@ import Testing
         #expect(receiver.wait { $0.taken == ["evt_2"] })
     }
 
+    @Test("a secret and a URL that are replaced while it runs are those of the next request") func replaced() throws {
+        let (before, after) = (try WebhookReceiver(), try WebhookReceiver())
+        try rig.start(["main=http://127.0.0.1:\(before.port)/"])
+        rig.happen("r")
+        #expect(before.wait { $0.taken == ["evt_1"] })
+        let secret = WebhookSecret.random()
+        rig.webhooks?.use(
+            try WebhookEndpoint.endpoints(
+                urls: ["main=http://127.0.0.1:\(after.port)/"], secrets: ["main=\(secret)"], dialects: [],
+                allowsPlainHTTP: false))
+        rig.happen("r")
+        #expect(after.wait { $0.taken == ["evt_2"] } && before.taken == ["evt_1"])
+        let received = try #require(after.all.first)
+        #expect(try refusal(received, [secret]) == nil)
+        #expect(try refusal(received, [WebhookRig.secret]) == .signature)
+    }
+
     @Test("with two secrets either one verifies, so that one replaces the other without a gap") func rotation() throws {
         let receiver = try WebhookReceiver()
         let new = WebhookSecret.random()

@@ -1,0 +1,189 @@
+import CLinuxIO
+import Glibc
+import RTPCore
+import RelayCore
+import RelayHTTP
+
+/// One node: everything that `serve` runs. Opens the journal, puts conductor, supervisor, journal thread, webhooks and HTTP server
+/// together, takes them apart. What changes while it runs: `Node+Reload.swift`.
+final class Node {
+    /// What holds now: of the start, and what reloads have changed.
+    var options: ServeOptions
+    let log: Log
+    let server: HTTPServer
+    let journalThread: JournalThread
+    private let callLog: CallLog
+    private let control: ControlLoop
+    let mailbox: Mailbox<ControlMessage>
+    let router: Router
+    let webhooks: WebhookThread
+    let answers: Answers
+    var api: APIConfiguration
+    /// As the webhook thread has them.
+    var endpoints: [WebhookEndpoint]
+    var sounds: SoundLibrary
+    /// What the certificate's file held when it was read last.
+    var certificate: [UInt8]?
+    private let key: SigningKey
+    private let isKeyRandom: Bool
+
+    init(options: ServeOptions, log: Log) throws {
+        self.options = options
+        self.log = log
+        // Secrets are in our memory: no core dump, no tracing by others.
+        _ = lio_forbid_dumps()
+        let keys = try KeyLoader.keys(options.keys)
+        isKeyRandom = keys.isEmpty
+        key = try keys.first ?? KeyLoader.random()
+        let folder = try DataFolder(path: KeyLoader.made(options.data))
+        let now = MonotonicClock.now()
+        let journal = try Journal(path: folder.path + "/journal.sqlite", bootID: KeyLoader.bootID())
+        let contents = try journal.contents()
+        mailbox = try Mailbox(capacity: 8_192)
+        answers = Answers(control: mailbox, demoKey: options.demo ? key : nil)
+        let answers = answers
+        let feed = EventFeed(journal: journal, lastSeq: contents.lastSeq, sink: answers)
+        let mailbox = mailbox
+        let timings = RelayTimings()
+        journalThread = try JournalThread(
+            journal: journal, feed: feed, retention: options.retention,
+            onCommit: { turn in mailbox.post(.committed(turn: turn)) },
+            onFailure: { text in log.write(.error, "journal: \(text)") }, timings: timings)
+        callLog = try CallLog(
+            reader: try CallReader(path: folder.path + "/journal.sqlite"), sink: answers,
+            onFailure: { text in log.write(.error, text) })
+        answers.connect(callLog: callLog)
+        let journalThread = journalThread
+        endpoints = try WebhookEndpoint.endpoints(of: options)
+        webhooks = try Self.webhooks(endpoints, options, contents, log) { journalThread.post($0) }
+        let webhooks = webhooks
+        let poller = try Poller()
+        let known = journal.isFromEarlierBoot ? [] : contents.workers
+        let supervisor = try WorkerSupervisor(
+            configuration: Self.supervisorConfiguration(options), folder: folder, poller: poller,
+            firstToken: ControlLoop.firstSupervisorToken,
+            known: known.map { KnownWorker(worker: $0.id, processID: $0.processID) }, now: now)
+        let ended = try EndedRooms(path: folder.path + "/journal.sqlite", log: log)
+        let (library, faults) = SoundFolder.library(folder: options.prompts)
+        sounds = library
+        certificate = options.tlsCertificate.flatMap { ConfigurationInput.contents(of: $0) }
+        for fault in faults { log.write(.warning, "a prompt's file is left out: \(fault)") }
+        let conductor = Conductor(
+            configuration: ConductorConfiguration(), random: .system,
+            restoring: contents.rooms.compactMap { RecordCoding.decode($0, log: log) },
+            idempotency: contents.keys.compactMap { RecordCoding.decode(IdempotencyRecord.self, $0.record, log: log) },
+            nextSeq: contents.lastSeq + 1, isSameBoot: !journal.isFromEarlierBoot,
+            knownEnded: { ended.outcome(of: $0) }, shelved: contents.settledRooms,
+            unshelve: { ended.record(of: $0) }, sounds: library,
+            answerText: { Answers.text(of: $0, to: $1) })
+        control = try ControlLoop(
+            conductor: conductor, supervisor: supervisor, poller: poller, journal: journalThread, sink: answers,
+            mailbox: mailbox, log: log, timings: timings)
+        api = APIConfiguration(
+            verifier: TokenVerifier(
+                keys: keys.isEmpty ? [key] : keys, maxLifetimeSeconds: options.maxTokenLifetimeSeconds))
+        api.demoKey = options.demo ? key : nil
+        api.requestsPerSecond = options.requestsPerSecond
+        var http = HTTPConfiguration(
+            listeners: options.http.map {
+                .init(address: $0.address, port: $0.port, isSecure: options.tlsCertificate != nil)
+            })
+        if let admin = options.admin {
+            api.adminListener = http.listeners.count
+            http.listeners.append(.init(address: admin.address, port: admin.port))
+        }
+        if let certificate = options.tlsCertificate, let privateKey = options.tlsKey {
+            http.tls = .init(certificatePath: certificate, privateKeyPath: privateKey)
+        }
+        let control = control
+        let box = ServerBox()
+        router = Router(
+            configuration: api, control: mailbox, answers: answers,
+            metrics: {
+                Metrics.text(
+                    control.status, http: box.counters, timings: timings, webhooks: webhooks.statuses,
+                    newestEvent: journalThread.newestEvent)
+            },
+            isReady: { control.status.isReady },
+            node: { Metrics.node(control.status) })
+        let router = router
+        server = HTTPServer(configuration: http) { event in router.receive(event) }
+        box.connect(server)
+        answers.connect(server: server, journal: journalThread)
+    }
+
+    private static func supervisorConfiguration(_ options: ServeOptions) -> SupervisorConfiguration {
+        var announced = options.announce
+        if announced.isEmpty,
+            options.media.contains(where: { PeerAddress(address: $0.address, port: 0)?.isWildcard == true })
+        {
+            announced = LocalAddresses.up()
+        }
+        var configuration = SupervisorConfiguration(
+            executablePath: KeyLoader.executablePath(), workerCount: options.workers,
+            mediaAddresses: options.media.map(\.address), announcedAddresses: announced,
+            mediaPort: options.media[0].port)
+        configuration.mediaTCP = options.mediaTCP
+        configuration.gather = options.gather
+        configuration.logFormat = options.logFormat
+        return configuration
+    }
+
+    private static func webhooks(
+        _ endpoints: [WebhookEndpoint], _ options: ServeOptions, _ contents: JournalContents, _ log: Log,
+        journal: @escaping @Sendable (JournalCommand) -> Bool
+    ) throws -> WebhookThread {
+        var delivery = WebhookThread.Options()
+        delivery.authorities = options.webhookAuthorities
+        return try WebhookThread(
+            endpoints: endpoints, options: delivery, known: contents.webhooks, newest: contents.lastSeq,
+            journal: journal, log: log)
+    }
+
+    func start() throws {
+        try journalThread.start()
+        try callLog.start()
+        try webhooks.start()
+        try control.start()
+        let ports = try server.start()
+        let scheme = options.tlsCertificate == nil ? "http" : "https"
+        for (endpoint, port) in zip(options.http, ports) {
+            log.write(.info, "listening", .init("url", .string("\(scheme)://\(endpoint.address):\(port)/")))
+        }
+        if isKeyRandom, let token = TokenMint.server(expirySeconds: WallClock.nowMs / 1_000 + 12 * 3_600, key: key) {
+            // Not a log entry: the one time that a credential is shown, to whoever started a node without keys.
+            ServeProcess.print("No --key was given: a random one is used until the next start.\n", to: 1)
+            ServeProcess.print("Server token for 12 h: \(token)\n", to: 1)
+        }
+        if options.demo, let endpoint = options.http.first, let port = ports.first {
+            ServeProcess.print("Demo page: \(scheme)://\(Self.shown(endpoint.address)):\(port)/\n", to: 1)
+        }
+    }
+
+    private static func shown(_ address: String) -> String {
+        switch address {
+        case "0.0.0.0", "::": LocalAddresses.up().first ?? "127.0.0.1"
+        default: address.contains(":") ? "[\(address)]" : address
+        }
+    }
+
+    /// Ends every room, tells it, then stops: answers and events of the end still go out.
+    func stop() {
+        mailbox.post(.drain)
+        control.join()
+        // The last events are on disk: endpoints that are up get them now, the others after the next start.
+        webhooks.stop(newest: journalThread.newestEvent, grace: .seconds(2))
+        journalThread.stop()
+        server.stop(graceful: true)
+        server.waitUntilStopped()
+        callLog.stop()
+    }
+}
+
+/// Lets the metrics read the server's counters, which are made after the router.
+private final class ServerBox: @unchecked Sendable {
+    // @unchecked: set once before the server starts.
+    private weak var server: HTTPServer?
+    func connect(_ server: HTTPServer) { self.server = server }
+    var counters: HTTPCounters { server?.counters ?? HTTPCounters() }
+}
