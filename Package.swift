@@ -50,8 +50,11 @@ let package = Package(
             ],
             resources: [.embedInCode("Page")],
             swiftSettings: common),
+        // The subcommands: what a human or a script at a terminal needs, over the public API.
+        .target(
+            name: "RelayCommands", dependencies: ["MediaRelay", "RelayClient", "RelayCore"], swiftSettings: common),
         .executableTarget(
-            name: "media-relay", dependencies: ["MediaRelay"], swiftSettings: common),
+            name: "media-relay", dependencies: ["RelayCommands"], swiftSettings: common),
         // For signaling servers: depends on nothing of the relay but how tokens and webhooks are signed.
         .target(name: "RelayClient", dependencies: ["RelaySigning", "CCurl"], swiftSettings: common),
         // For tests, the bench and users' tests: fake clients, virtual network, simulation.
@@ -90,8 +93,8 @@ let package = Package(
         .testTarget(
             name: "MediaRelayTests",
             dependencies: [
-                "MediaRelay", "RelayCore", "RTPCore", "RelayHTTP", "RelayTesting", "RelayClient", "CLinuxIO",
-                "COpenSSL", "COpus", "CSQLite",
+                "MediaRelay", "RelayCore", "RTPCore", "RelayHTTP", "RelayTesting", "RelayClient", "RelayCommands",
+                "CLinuxIO", "COpenSSL", "COpus", "CSQLite",
             ],
             swiftSettings: common),
         .testTarget(

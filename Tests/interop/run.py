@@ -34,6 +34,7 @@ class Test:
 TESTS = [
     Test("contract", "api_contract"),
     Test("readme", "readme"),
+    Test("command_line", "command_line"),
     Test("config_reload", "config_reload"),
     Test("python_client", "python_client"),
     Test("wrtc_call", "wrtc_call"),

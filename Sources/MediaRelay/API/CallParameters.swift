@@ -51,7 +51,7 @@ extension JournalCall {
 extension Timestamp {
     /// Milliseconds since the Unix epoch of an RFC 3339 date-time, years 1970…9999; nil for any other text. Finer
     /// fractions are cut off.
-    static func ms(of text: String) -> Int64? {
+    package static func ms(of text: String) -> Int64? {
         var rest = Array(text.utf8)[...]
         func number(_ digits: Int, _ range: ClosedRange<Int64>) -> Int64? {
             guard rest.count >= digits else { return nil }

@@ -2,13 +2,13 @@ import Foundation
 import Glibc
 
 /// What a node finds on its host when it starts: key files, the boot's id, its own binary, its data folder.
-enum KeyLoader {
-    struct Failure: Error, CustomStringConvertible {
-        var description: String
+package enum KeyLoader {
+    package struct Failure: Error, CustomStringConvertible {
+        package var description: String
     }
 
     /// Keys of `KID:SECRET` or `KID:@FILE`; the text of the secret is never part of an error.
-    static func keys(_ texts: [String]) throws(Failure) -> [SigningKey] {
+    package static func keys(_ texts: [String]) throws(Failure) -> [SigningKey] {
         var keys: [SigningKey] = []
         for text in texts {
             guard let colon = text.firstIndex(of: ":") else { throw Failure(description: "--key: not KID:SECRET") }

@@ -4,10 +4,6 @@ import Glibc
 package enum ServeProcess {
     /// Runs `media-relay serve` until SIGTERM or SIGINT. Returns the exit code: 0, 2 for bad arguments, 1 for what failed.
     package static func run(arguments: [String], environment: [String: String]) -> Int32 {
-        if arguments.contains("--help") || arguments.contains("-h") {
-            print("usage: media-relay serve [options]\n\n" + ConfigurationText.help, to: 1)
-            return 0
-        }
         // Once more at each SIGHUP: flags and environment stay, what is in files may have changed.
         let read = { () throws(ServeOptions.Refusal) in
             try ServeOptions(

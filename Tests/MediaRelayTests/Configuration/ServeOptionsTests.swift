@@ -102,28 +102,6 @@ import Testing
         #expect(refusal(["--media", "127.0.0.1:1", "--media", "127.0.0.2:2"])?.contains("one port") == true)
     }
 
-    @Test("the token command mints what the verifier takes") func tokenCommand() throws {
-        let secret = "k1:0123456789abcdef0123456789abcdef"
-        let token = try TokenCommand.token(["--room", "r", "--uid", "alice", "--key", secret], [:])
-        let verifier = TokenVerifier(keys: try KeyLoader.keys([secret]), maxLifetimeSeconds: 43_200)
-        let claims = try verifier.verify(Array(token.utf8), nowSeconds: WallClock.nowMs / 1_000)
-        guard case .participant(let identity) = claims.principal else {
-            Issue.record("not a participant's token")
-            return
-        }
-        #expect(identity.uid == "alice" && identity.device == "default" && identity.room.text == "r")
-    }
-
-    @Test("the token command takes the key from the environment and makes server tokens") func serverToken() throws {
-        let environment = ["MEDIA_RELAY_KEY": "k1:0123456789abcdef0123456789abcdef"]
-        let token = try TokenCommand.token(["--server"], environment)
-        let verifier = TokenVerifier(
-            keys: try KeyLoader.keys([environment["MEDIA_RELAY_KEY"] ?? ""]), maxLifetimeSeconds: 43_200)
-        #expect(
-            try verifier.verify(Array(token.utf8), nowSeconds: WallClock.nowMs / 1_000).principal
-                == .server(keyID: "k1"))
-    }
-
     @Test("a short secret is refused without showing it") func shortSecret() {
         #expect {
             try KeyLoader.keys(["k1:short-secret"])

@@ -1,0 +1,128 @@
+import MediaRelay
+import RelayCore
+
+extension Command {
+    /// Every command, in the order of `--help`.
+    static let all: [Command] = running + looking + acting + tools
+
+    static func named(_ path: [String]) -> Command? { all.first { $0.path == path } }
+
+    /// What leads to a running node.
+    private static let connection: [Option] = [
+        Option(
+            name: "url", shown: "URL", value: .text,
+            summary: "the node's API (MEDIA_RELAY_URL; default: the http of the configuration, http://127.0.0.1:8080)"),
+        Option(
+            name: "key", shown: "KID:SECRET|KID:@FILE", value: .text,
+            summary: "one of the node's keys, to sign with (MEDIA_RELAY_KEY; default: the key of the configuration)"),
+        Option(name: "config", shown: "FILE", value: .file, summary: "the node's configuration (MEDIA_RELAY_CONFIG)"),
+        Option(
+            name: "ca", shown: "FILE", value: .file,
+            summary: "authorities that its certificate is verified by, PEM (MEDIA_RELAY_CA; default: the system's)"),
+    ]
+    private static let json = Option(name: "json", summary: "as JSON, for programs")
+    private static let jsonLines = Option(name: "json", summary: "as JSON, one object a line, for programs")
+    private static let room = Operand(name: "ROOM", summary: "the room's id")
+
+    private static let running: [Command] = [
+        Command(
+            path: ["serve"], summary: "run a node",
+            details: [
+                "SIGTERM and SIGINT end all calls and the node; SIGHUP reads the configuration file, and the files that it "
+                    + "names, again."
+            ],
+            examples: ["media-relay serve --config /etc/media-relay/media-relay.json5"], takesNodeOptions: true),
+        Command(path: ["worker"], summary: "a media process, started by serve", isHidden: true),
+        Command(
+            path: ["config", "print"], summary: "show the configuration that holds, and where each value comes from",
+            details: ["It is a configuration file itself. Secrets are redacted."], takesNodeOptions: true),
+        Command(
+            path: ["config", "check"], summary: "say whether a node would take the configuration",
+            details: ["Reads the files that it names, too. Starts nothing."], takesNodeOptions: true),
+        Command(path: ["config", "reference"], summary: "write docs/configuration.md", isHidden: true),
+    ]
+
+    private static let looking: [Command] = [
+        Command(
+            path: ["rooms", "list"], summary: "the rooms of a running node",
+            options: [
+                Option(
+                    name: "status", shown: "STATUS", value: .words(["initiated", "ongoing", "ended"]),
+                    summary: "of this state only (default: initiated and ongoing)"),
+                Option(name: "uid", shown: "UID", value: .text, summary: "with this user"), limit, jsonLines,
+            ] + connection, examples: ["media-relay rooms list --status ongoing"]),
+        Command(
+            path: ["rooms", "show"], summary: "one room with everybody in it", operands: [room],
+            options: [json] + connection),
+        Command(
+            path: ["calls", "list"], summary: "ended calls, the latest first",
+            options: [
+                Option(name: "uid", shown: "UID", value: .text, summary: "of this user, with its own view"),
+                Option(name: "from", shown: "TIME", value: .text, summary: "ended then or later, RFC 3339"),
+                Option(name: "to", shown: "TIME", value: .text, summary: "ended before then"),
+                Option(name: "outcome", shown: "OUTCOME", value: .words(outcomes), summary: "that ended so"), limit,
+                jsonLines,
+            ] + connection,
+            details: ["missed, as an outcome, needs the uid of who missed them."],
+            examples: ["media-relay calls list --uid alice --outcome missed --limit 10"]),
+        Command(
+            path: ["calls", "show"], summary: "one ended call: when what happened, and what each leg measured",
+            operands: [Operand(name: "ID", summary: "the id of the call's room")], options: [json] + connection,
+            examples: ["media-relay calls show call-4711"]),
+        Command(
+            path: ["events"], summary: "the node's log of events",
+            options: [
+                Option(name: "follow", summary: "go on with what happens, until interrupted"),
+                Option(
+                    name: "after", shown: "SEQ", value: .text,
+                    summary: "those behind this number (default: all that are kept; with --follow: from now on)"),
+                Option(name: "room", shown: "ROOM", value: .text, summary: "of this room only"), jsonLines,
+            ] + connection,
+            details: ["With --follow an absence of the node is waited out, and nothing is missed."],
+            examples: ["media-relay events --follow --room call-4711"]),
+    ]
+
+    private static let outcomes = RoomOutcome.allCases.map(\.rawValue) + ["missed"]
+
+    private static let limit = Option(
+        name: "limit", shown: "N", value: .text, summary: "at most so many, 1…100000 (default 100)")
+
+    private static let acting: [Command] = [
+        Command(
+            path: ["kick"], summary: "put a user out of a room",
+            operands: [room, Operand(name: "UID", summary: "the user")],
+            options: [
+                Option(name: "device", shown: "DEVICE", value: .text, summary: "on this device only"), jsonLines,
+            ] + connection),
+        Command(
+            path: ["end"], summary: "end a room for everybody", operands: [room],
+            options: [
+                Option(
+                    name: "reason", shown: "WORD", value: .text, summary: "told with the end, [A-Za-z0-9._-]{1,128}"),
+                json,
+            ] + connection),
+    ]
+
+    private static let tools: [Command] = [
+        Command(
+            path: ["token"], summary: "mint a token",
+            options: [
+                Option(name: "server", summary: "the server's token: it sees and does everything"),
+                Option(name: "room", shown: "ROOM", value: .text, summary: "a participant's token for this room"),
+                Option(name: "uid", shown: "UID", value: .text, summary: "the participant's user"),
+                Option(
+                    name: "device", shown: "DEVICE", value: .text, summary: "which of its devices (default: default)"),
+                Option(
+                    name: "ttl", shown: "SECONDS", value: .text,
+                    summary: "how long it is good, at most the node's max-token-lifetime (default 3600)"),
+                connection[1], connection[2],
+            ],
+            examples: ["media-relay token --room call-4711 --uid alice", "media-relay token --server"]),
+        Command(
+            path: ["completion"], summary: "print a completion script for a shell",
+            operands: [Operand(name: "SHELL", summary: "bash, zsh or fish", words: ["bash", "zsh", "fish"])],
+            examples: ["media-relay completion bash > /etc/bash_completion.d/media-relay"]),
+        Command(path: ["man"], summary: "print the manual page (roff)", examples: ["media-relay man | man -l -"]),
+        Command(path: ["version"], summary: "print the version"),
+    ]
+}
