@@ -45,8 +45,8 @@ let package = Package(
         .target(
             name: "MediaRelay",
             dependencies: [
-                "RelayCore", "RTPCore", "RelayHTTP", "RelaySigning", "CLinuxIO", "COpenSSL", "COpus", "CSQLite",
-                "CCurl",
+                "RelayCore", "RTPCore", "RelayHTTP", "RelaySigning", "CLinuxIO", "CMediaCrypto", "COpenSSL", "COpus",
+                "CSQLite", "CCurl",
             ],
             resources: [.embedInCode("Page")],
             swiftSettings: common),

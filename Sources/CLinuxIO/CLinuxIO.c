@@ -22,7 +22,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timex.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -218,6 +220,23 @@ int lio_bind(int fd, int is_ipv4, uint64_t high, uint64_t low, uint16_t port) {
     return result_of(bind(fd, (const struct sockaddr *)&name, byte_count));
 }
 
+int lio_buffers(int fd, int *receive_byte_count, int *send_byte_count) {
+    socklen_t size = sizeof(int);
+    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, receive_byte_count, &size) < 0) return -errno;
+    if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, send_byte_count, &size) < 0) return -errno;
+    *receive_byte_count /= 2;
+    *send_byte_count /= 2;
+    return 0;
+}
+
+int lio_can_segment(void) {
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -errno;
+    int can = set_option(fd, IPPROTO_UDP, UDP_SEGMENT, 1200) == 0;
+    close(fd);
+    return can;
+}
+
 int lio_bound_port(int fd) {
     struct lio_name name;
     socklen_t byte_count = sizeof name;
@@ -265,6 +284,12 @@ int64_t lio_stream_send_buffers(int fd, struct lio_buffer *buffers, int count) {
     struct msghdr message = {.msg_iov = (struct iovec *)buffers, .msg_iovlen = (size_t)count};
     ssize_t result = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     return result < 0 ? -errno : result;
+}
+
+int64_t lio_descriptor_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return -errno;
+    return limit.rlim_max > INT32_MAX ? INT32_MAX : (int64_t)limit.rlim_max;
 }
 
 int64_t lio_raise_descriptor_limit(void) {
@@ -498,6 +523,19 @@ static int64_t read_clock(clockid_t clock) {
     struct timespec time;
     clock_gettime(clock, &time);
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+int lio_clock_is_synchronised(void) {
+    struct timex state = {.modes = 0};
+    int result = adjtimex(&state);
+    if (result < 0) return -errno;
+    return result != TIME_ERROR && !(state.status & STA_UNSYNC);
+}
+
+int64_t lio_filesystem_type(const char *path) {
+    struct statfs system;
+    if (statfs(path, &system) < 0) return -errno;
+    return (int64_t)(uint32_t)system.f_type;
 }
 
 int64_t lio_boottime_ns(void) { return read_clock(CLOCK_BOOTTIME); }

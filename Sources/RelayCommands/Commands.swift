@@ -49,6 +49,9 @@ public enum Commands {
                         errors: errors)
                     return code == 0 ? .done : .usage
                 }
+                if command.name == "doctor" {
+                    return DoctorCommand.run(rest, environment, terminal, output: output)
+                }
                 try run(command, try Arguments(rest, for: command), environment, terminal, output)
                 return .done
             }

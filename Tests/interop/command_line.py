@@ -63,7 +63,7 @@ def check_alone(shell):
     commands = set(re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?: {2,}|$)", shell.run("--help"), re.MULTILINE))
     expected = {
         "serve", "config print", "config check", "rooms list", "rooms show", "calls list", "calls show", "events", "kick",
-        "end", "token", "completion", "man", "version",
+        "end", "token", "doctor", "completion", "man", "version",
     }
     check(commands >= expected, f"help lists {commands}")
     for command in sorted(commands):
@@ -208,6 +208,25 @@ def check_config(shell, folder):
         check(done.returncode == USAGE and words in done.stderr, f"{text} gives {done.returncode}, {done.stderr}")
 
 
+def check_doctor(relay, shell):
+    words = ["doctor", "--http", relay.http, "--media", relay.media, "--data", relay.data, "--admin", "off"]
+    done = subprocess.run([str(BINARY), *words, "--json"], env=shell.environment, capture_output=True, text=True, timeout=60)
+    report = json.loads(done.stdout)
+    found = {finding["check"]: finding for finding in report["findings"]}
+    check(set(found) >= {"configuration", "http", "media-udp", "media-tcp", "announce", "socket-buffers", "open-files", "clock",
+                         "cipher", "kernel", "data", "keys"}, f"the doctor looked at {set(found)}")
+    check(f"pid {relay.process.pid}" in found["http"]["detail"], f"the running node is not known: {found['http']}")
+    check(found["cipher"]["status"] != "fail" and found["keys"]["status"] == "ok", f"found {found}")
+    failed = [finding for finding in report["findings"] if finding["status"] == "fail"]
+    check(done.returncode == (FAILED if failed else DONE), f"the doctor ended with {done.returncode}: {report}")
+    check((report["status"] == "fail") == bool(failed), f"the worst is {report['status']}")
+    check(all("advice" in finding for finding in report["findings"] if finding["status"] != "ok"), "advice is missing")
+    taken = shell.run("doctor", "--http", relay.http, "--data", relay.data + "-other", code=FAILED)
+    check("taken by another program" in taken and "→" in taken, f"the taken port is not told: {taken}")
+    broken = shell.run("doctor", "--workers", "0", code=FAILED)
+    check("FAIL  configuration" in broken, f"the configuration is not told: {broken}")
+
+
 def command_line():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="media-relay-commands-"))
     try:
@@ -221,6 +240,7 @@ def command_line():
             check_events(relay, shell)
             check_connection(relay, shell, folder)
             check_config(shell, folder)
+            check_doctor(relay, shell)
         shell.run("rooms", code=UNREACHABLE)
         return "every command, good and bad arguments"
     finally:

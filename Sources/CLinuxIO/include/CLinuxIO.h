@@ -78,6 +78,10 @@ int lio_udp_socket(int is_ipv4, int with_local_address);
 /// Asks for kernel buffers of this size, over the system's limit where permitted. Returns 0 or -errno.
 int lio_set_buffers(int fd, int receive_byte_count, int send_byte_count);
 int lio_bind(int fd, int is_ipv4, uint64_t high, uint64_t low, uint16_t port);
+/// The buffers that a socket got, as asked for (the kernel keeps twice as much). Returns 0 or -errno.
+int lio_buffers(int fd, int *receive_byte_count, int *send_byte_count);
+/// Whether the kernel cuts one long datagram into several (UDP_SEGMENT, Linux 4.18): 1, 0 or -errno.
+int lio_can_segment(void);
 /// The port that a socket is bound to, or -errno.
 int lio_bound_port(int fd);
 
@@ -92,6 +96,8 @@ int lio_tcp_listen(
 int lio_tcp_take(int fd, uint64_t *high, uint64_t *low, uint16_t *port);
 /// Sends the buffers in order, without waiting and without SIGPIPE. Returns a byte count or -errno.
 int64_t lio_stream_send_buffers(int fd, struct lio_buffer *buffers, int count);
+/// How many descriptors the process may have at most, after raising its own limit. Returns that or -errno.
+int64_t lio_descriptor_limit(void);
 /// Lets the process have as many descriptors as it may. Returns how many those are, or -errno.
 int64_t lio_raise_descriptor_limit(void);
 
@@ -161,6 +167,10 @@ int lio_set_thread_cpu(int cpu);
 int lio_forbid_dumps(void);
 /// An exclusive lock on an open file, without waiting. Returns 0 or -errno (-EWOULDBLOCK: somebody has it).
 int lio_lock_file(int fd);
+/// Whether the wall clock follows a better one, as adjtimex(2) tells: 1, 0 or -errno.
+int lio_clock_is_synchronised(void);
+/// The number that statfs(2) gives the file system's kind of a path, or -errno.
+int64_t lio_filesystem_type(const char *path);
 /// CLOCK_BOOTTIME in nanoseconds.
 int64_t lio_boottime_ns(void);
 /// CPU time of the calling thread in nanoseconds.

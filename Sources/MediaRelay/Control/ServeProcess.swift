@@ -1,3 +1,4 @@
+import CLinuxIO
 import Glibc
 
 /// The control process: reads its options, starts a `Node`, waits for signals, stops it. Wiring only.
@@ -16,6 +17,8 @@ package enum ServeProcess {
             print("media-relay serve: \(error)\n", to: 2)
             return 2
         }
+        // Event streams alone may be more than the usual 1,024.
+        _ = lio_raise_descriptor_limit()
         let log = Log(level: options.logLevel, format: options.logFormat)
         let signals: SignalReceiver
         do throws(SystemError) {

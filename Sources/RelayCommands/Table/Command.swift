@@ -53,8 +53,8 @@ enum ExitCode: Int32, CaseIterable, Sendable {
 
     var meaning: String {
         switch self {
-        case .done: "done"
-        case .failed: "refused by the relay, or failed"
+        case .done: "done; doctor: nothing failed"
+        case .failed: "refused by the relay, or failed; doctor: something failed"
         case .usage: "wrong arguments or configuration: nothing was done"
         case .unreachable: "the relay does not answer"
         case .notFound: "no such room, call or user"

@@ -105,6 +105,14 @@ extension Command {
 
     private static let tools: [Command] = [
         Command(
+            path: ["doctor"], summary: "say what is wrong with this host for a node with the same options",
+            options: [json],
+            details: [
+                "Looks at ports, announced addresses, socket buffers, open files, clock, cipher, kernel, data folder, certificate "
+                    + "and keys. Each finding is ok, warn (could be better) or FAIL (does not work), with what to do. Changes "
+                    + "nothing; a running node is not disturbed."
+            ], examples: ["media-relay doctor --config /etc/media-relay/media-relay.json5"], takesNodeOptions: true),
+        Command(
             path: ["token"], summary: "mint a token",
             options: [
                 Option(name: "server", summary: "the server's token: it sees and does everything"),
