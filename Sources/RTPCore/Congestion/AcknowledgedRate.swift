@@ -33,6 +33,12 @@ struct AcknowledgedRate {
         last = max(last, arrivedAt)
     }
 
+    /// Begins anew with the next packet.
+    mutating func forget() {
+        newest = nil
+        first = nil
+    }
+
     private mutating func start(at bucket: Int64, byteCount: Int, arrivedAt: Interval) {
         buckets = InlineArray(repeating: 0)
         buckets[Self.place(bucket)] = byteCount

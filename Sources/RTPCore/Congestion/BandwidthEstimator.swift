@@ -30,6 +30,10 @@
     private static let probeFactor = 2.0
     /// Of the receiver's reference time (24 bits of 64 ms).
     private static let referenceUnit = Interval.milliseconds(64)
+    /// How far a receiver's clock is followed, in that unit: over one wrap, 24 days from where it began. Feedback is
+    /// authentic, not honest: a clock that leaps on with every packet would leave 64 bits of nanoseconds within
+    /// seconds.
+    private static let referenceReach: Int64 = 1 << 25
 
     private let bounds: Bounds
     private var window: SentPacketWindow
@@ -153,7 +157,20 @@
         if difference >= 1 << 23 { difference -= 1 << 24 }
         if difference < -(1 << 23) { difference += 1 << 24 }
         let extended = last + difference
+        guard abs(extended) <= Self.referenceReach else {
+            reference = given
+            forgetArrivals()
+            return .zero
+        }
         reference = max(last, extended)
         return Self.referenceUnit * (extended - given)
+    }
+
+    /// The receiver's clock begins anew: what was measured by it before says nothing of what comes.
+    private mutating func forgetArrivals() {
+        groups = ArrivalGroups()
+        acknowledged.forget()
+        trend.forget()
+        probing.forgetBurst()
     }
 }

@@ -111,6 +111,9 @@ struct BandwidthProbe {
         next = max(next, now + (fruitless == 0 ? Self.calmWait : wait))
     }
 
+    /// A burst whose arrivals can not be compared any more is no probe.
+    mutating func forgetBurst() { burst = nil }
+
     private mutating func finish(useful: Bool, now: Instant) {
         burst = nil
         if useful { fruitless = max(0, fruitless - 1) } else { fruitless += 1 }

@@ -54,6 +54,19 @@ struct DelayTrend {
         detect(slope, sent: Self.milliseconds(variation.sent), at: arrival)
     }
 
+    /// Begins anew with the next measurement; what was learnt of the path's noise stays.
+    mutating func forget() {
+        use = .normal
+        count = 0
+        accumulated = 0
+        smoothed = 0
+        start = nil
+        lastTrend = 0
+        lastUpdate = nil
+        timeOver = -1
+        overCount = 0
+    }
+
     /// Least squares over the window; nil when all points fall on one time.
     private var slope: Double? {
         var meanX = 0.0
