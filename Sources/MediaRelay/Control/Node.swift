@@ -68,12 +68,12 @@ final class Node {
         sounds = library
         certificate = options.tlsCertificate.flatMap { ConfigurationInput.contents(of: $0) }
         for fault in faults { log.write(.warning, "a prompt's file is left out: \(fault)") }
+        let restored = RestoredRooms(contents, log: log)
         let conductor = Conductor(
-            configuration: ConductorConfiguration(), random: .system,
-            restoring: contents.rooms.compactMap { RecordCoding.decode($0, log: log) },
-            idempotency: contents.keys.compactMap { RecordCoding.decode(IdempotencyRecord.self, $0.record, log: log) },
+            configuration: ConductorConfiguration(), random: .system, restoring: restored.rooms,
+            idempotency: contents.keys.compactMap { RecordCoding.decodeKey($0.record, log: log) },
             nextSeq: contents.lastSeq + 1, isSameBoot: !journal.isFromEarlierBoot,
-            knownEnded: { ended.outcome(of: $0) }, shelved: contents.settledRooms,
+            knownEnded: { ended.outcome(of: $0) }, shelved: restored.shelved,
             unshelve: { ended.record(of: $0) }, sounds: library,
             answerText: { Answers.text(of: $0, to: $1) })
         control = try ControlLoop(

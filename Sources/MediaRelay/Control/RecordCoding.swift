@@ -16,8 +16,9 @@ enum RecordCoding {
         attempt(log) { try JSONDecoder().decode(type, from: Data(bytes)) }
     }
 
+    /// Nil as well for one that cannot be gone on from.
     static func decode(_ room: StoredRoom, log: Log) -> RoomRecord? {
-        attempt(log) {
+        let record: RoomRecord? = attempt(log) {
             let decoder = JSONDecoder()
             var sessions: [ParticipantID: SessionRecord] = [:]
             for (text, bytes) in room.sessions {
@@ -27,6 +28,14 @@ enum RecordCoding {
             decoder.userInfo[ParticipantRecord.sessionsKey] = sessions
             return try decoder.decode(RoomRecord.self, from: Data(room.record))
         }
+        guard let record, !record.isSound else { return record }
+        log.write(.error, "the journal's record of room \(record.id) is damaged and left out")
+        return nil
+    }
+
+    /// Nil as well for one whose numbers are damaged.
+    static func decodeKey(_ bytes: [UInt8], log: Log) -> IdempotencyRecord? {
+        decode(IdempotencyRecord.self, bytes, log: log).flatMap { $0.isSound ? $0 : nil }
     }
 
     private static func attempt<Record>(_ log: Log, _ body: () throws -> Record) -> Record? {

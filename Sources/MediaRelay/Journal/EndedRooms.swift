@@ -22,7 +22,13 @@ final class EndedRooms {
             try selectRecord.bind(.integer(Int64(clamping: room.ordinal)))
             defer { selectRecord.reset() }
             guard try selectRecord.step() else { return nil }
-            return RecordCoding.decode(StoredRoom(record: selectRecord.bytes(0)), log: log)
+            let stored = StoredRoom(record: selectRecord.bytes(0))
+            guard let record = RecordCoding.decode(stored, log: log) else { return nil }
+            guard record.id == room.id, record.handle == room.handle, record.isSettled else {
+                log.write(.error, "the journal has another record in the place of room \(room.id)'s")
+                return nil
+            }
+            return record
         } catch {
             log.write(.error, "the record of room \(room.id) can not be read: \(error)")
             return nil

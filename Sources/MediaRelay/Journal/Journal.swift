@@ -194,7 +194,7 @@ package final class Journal {
                        ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'lastSeq'), 0))
             """)
         try last.bind()
-        let lastSeq = try last.step() ? UInt64(last.integer(0)) : 0
+        let lastSeq = try last.step() ? UInt64(clamping: last.integer(0)) : 0
         var contents = JournalContents(lastSeq: lastSeq, rooms: [], keys: [], workers: [])
         contents.rooms = try rooms.unsettled()
         contents.settledRooms = try rooms.settled()
@@ -291,7 +291,8 @@ package final class Journal {
             let room = select.text(1)
             events.append(
                 JournalEvent(
-                    seq: UInt64(select.integer(0)), room: room.isEmpty ? nil : room, timeMs: select.integer(2),
+                    seq: UInt64(clamping: select.integer(0)), room: room.isEmpty ? nil : room,
+                    timeMs: select.integer(2),
                     type: select.text(3), json: select.bytes(4)))
         }
         return events
@@ -302,7 +303,7 @@ package final class Journal {
         // An open read would keep the write-ahead log from going back into the database, for ever.
         defer { selectOldest.reset() }
         try selectOldest.bind()
-        return try selectOldest.step() ? UInt64(selectOldest.integer(0)) : 0
+        return try selectOldest.step() ? UInt64(clamping: selectOldest.integer(0)) : 0
     }
 
     /// Deletes what retention no longer covers, at most 10,000 events at once. True: there is more to delete.

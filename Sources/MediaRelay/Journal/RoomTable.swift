@@ -117,7 +117,7 @@ final class RoomTable {
             rooms.append(
                 ShelvedRoom(
                     id: id, handle: RoomHandle(UInt64(bitPattern: select.integer(2))),
-                    ordinal: UInt64(select.integer(0)), endedAtMs: select.integer(3)))
+                    ordinal: UInt64(clamping: select.integer(0)), endedAtMs: select.integer(3)))
         }
         return rooms
     }

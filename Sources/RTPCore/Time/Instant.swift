@@ -35,6 +35,36 @@
     }
 }
 
+// What is stored can be damaged: times that arithmetic might run over with are refused where they are read.
+
+extension Interval {
+    private enum CodingKeys: String, CodingKey { case nanoseconds }
+    /// 36 years, both ways: added to any instant it stays a time.
+    private static let storedLimit = Int64.max / 8
+
+    public init(from decoder: any Decoder) throws {
+        let fields = try decoder.container(keyedBy: CodingKeys.self)
+        nanoseconds = try fields.decode(Int64.self, forKey: .nanoseconds)
+        guard nanoseconds.magnitude <= Self.storedLimit.magnitude else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .nanoseconds, in: fields, debugDescription: "an interval of \(nanoseconds) ns")
+        }
+    }
+}
+
+extension Instant {
+    private enum CodingKeys: String, CodingKey { case nanoseconds }
+
+    public init(from decoder: any Decoder) throws {
+        let fields = try decoder.container(keyedBy: CodingKeys.self)
+        nanoseconds = try fields.decode(Int64.self, forKey: .nanoseconds)
+        guard (0...Instant.distantFuture.nanoseconds).contains(nanoseconds) else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .nanoseconds, in: fields, debugDescription: "an instant at \(nanoseconds) ns")
+        }
+    }
+}
+
 /// A point on a monotonic clock that also runs while the machine sleeps: nanoseconds since boot (CLOCK_BOOTTIME in the
 /// product, anything that starts at or above 0 in tests). Only the shells read a clock; everything else is handed `now`.
 @frozen public struct Instant: Hashable, Comparable, Sendable, Codable {
