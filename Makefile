@@ -4,7 +4,7 @@ SWIFT ?= swift
 PORT ?= 8080
 MEDIA_PORT ?= 40000
 
-.PHONY: run build test test-unit test-interop test-load soak histories bench bench-quick bench-ring lab format clean packages
+.PHONY: run build test test-unit test-interop test-load fuzz coverage soak histories bench bench-quick bench-ring lab format clean packages
 
 ## Build, start the relay and the signaling server of examples/signaling: http://127.0.0.1:8080/ (LAN=1: HTTPS, for a phone).
 run: build
@@ -35,6 +35,17 @@ SCENARIOS ?= all
 soak: build
 	$(SWIFT) build -c release --product RelayLoad
 	.build/release/RelayLoad $(SCENARIOS) --scale $(SCALE) --seed $(SEED) $(if $(JSON),--json)
+
+## Every parser and state machine under libFuzzer, MINUTES each (TARGETS=stun,sdp: those; ASAN=1: with AddressSanitizer; JOBS=1:
+## one at a time).
+MINUTES ?= 1
+fuzz: packages
+	scripts/fuzz.py --minutes $(MINUTES) $(if $(TARGETS),--targets $(TARGETS)) \
+		$(if $(ASAN),--asan) $(if $(JOBS),--jobs $(JOBS))
+
+## How many lines of RTPCore and RelayCore the tests run, file by file.
+coverage: packages
+	scripts/coverage.py $(if $(LEAST),--least $(LEAST))
 
 ## Random histories of calls against the conductor, in release: HISTORIES=1000000 by default, from SEED on.
 histories: packages

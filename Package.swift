@@ -109,3 +109,20 @@ let package = Package(
             swiftSettings: common),
     ]
 )
+
+// The fuzzers (Tests/fuzz) are built by themselves, by scripts/fuzz.py: the program's main is libFuzzer's. They share the
+// histories of calls with the tests.
+if Context.environment["RELAY_FUZZ"] != nil {
+    package.targets.removeAll { $0.type == .test }
+    package.targets.append(
+        .target(
+            name: "RelayFuzz",
+            dependencies: ["MediaRelay", "RelayCore", "RTPCore", "RelayHTTP", "RelaySigning", "RelayTesting"],
+            path: "Tests",
+            exclude: ["CMallocCount", "Fixtures", "fuzz/crashes", "interop", "lab"],
+            sources: [
+                "fuzz", "RelayCoreTests/Model/History.swift", "RelayCoreTests/Model/History+Moves.swift",
+                "RelayCoreTests/Model/HistoryRules.swift", "RelayCoreTests/Conductor/ConductorSupport.swift",
+            ],
+            swiftSettings: common))
+}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests and ends with one line for each suite and mode: "N passed, 0 failed".
-# Usage: test.sh all|unit|load|interop [arguments of Tests/interop/run.py]
+# Usage: test.sh all|unit|fuzz|load|interop [arguments of Tests/interop/run.py]
 #   unit     every Swift test, in debug and release (MODES=release: in that one only)
+#   fuzz     every fuzz target for some seconds, and the crash inputs that are kept (make fuzz runs them longer)
 #   load     the short forms of the load program: calls, crossings, kills, memory (make soak runs the long ones)
 #   interop  calls between real clients over the built relay, each in a network namespace of its own (needs root)
 set -euo pipefail
@@ -56,6 +57,13 @@ unit() {
   for mode in ${MODES:-debug release}; do unit_mode "$mode"; done
 }
 
+fuzz() {
+  local code=0
+  scripts/fuzz.py --seconds "${FUZZ_SECONDS:-3}" 2>&1 | tee "$logs/fuzz.txt" || code=$?
+  summary+=("$(tail -n 1 "$logs/fuzz.txt")")
+  [ "$code" -eq 0 ] || failed=1
+}
+
 load() {
   local code=0
   echo "== load: building the release binaries"
@@ -95,11 +103,12 @@ if ! scripts/openapi.py --check; then
   failed=1
 fi
 case "$what" in
-  all) unit; load; interop "$@" ;;
+  all) unit; fuzz; load; interop "$@" ;;
   unit) unit ;;
+  fuzz) fuzz ;;
   load) load ;;
   interop) interop "$@" ;;
-  *) echo "test.sh: all, unit, load or interop, not '$what'" >&2; exit 2 ;;
+  *) echo "test.sh: all, unit, fuzz, load or interop, not '$what'" >&2; exit 2 ;;
 esac
 
 echo

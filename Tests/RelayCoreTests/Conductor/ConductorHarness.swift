@@ -54,7 +54,7 @@ final class ConductorHarness {
     static func worker(_ index: Int, epoch: UInt64 = 1) -> WorkerID { WorkerID(index: index, epoch: epoch) }
     static let server = Principal.server(keyID: "key1")
     static func token(_ uid: String, _ room: RoomID, device: String = "phone") -> Principal {
-        .participant(ParticipantIdentity(uid: uid, device: device, room: room, grants: .standard))
+        .device(uid, room, device: device)
     }
 
     /// The process dies and another one goes on from the journal.
@@ -325,42 +325,8 @@ struct HarnessParticipant: Hashable {
     var device: String
 }
 
-let conductorEndpoint = WorkerEndpoint(
-    candidates: [WorkerEndpoint.Candidate(address: "192.0.2.1", port: 40_000)],
-    fingerprint: [UInt8](repeating: 7, count: 32))
-
-/// The smallest offer of an audio and video call.
-func conductorOffer(ufrag: String, fingerprintByte: String = "AB", audioOnly: Bool = false) -> [UInt8] {
-    let fingerprint = Array(repeating: fingerprintByte, count: 32).joined(separator: ":")
-    func section(_ index: Int, _ kind: String, _ payloadType: Int, _ codec: String) -> [String] {
-        [
-            "m=\(kind) 9 UDP/TLS/RTP/SAVPF \(payloadType)", "c=IN IP4 0.0.0.0", "a=mid:\(index)",
-            "a=ice-ufrag:\(ufrag)", "a=ice-pwd:abcdefghijklmnopqrstuvwx", "a=fingerprint:sha-256 \(fingerprint)",
-            "a=setup:actpass", "a=sendrecv", "a=rtcp-mux", "a=rtpmap:\(payloadType) \(codec)",
-        ]
-    }
-    var lines = ["v=0", "o=- 1 1 IN IP4 0.0.0.0", "s=-", "t=0 0", "a=group:BUNDLE 0" + (audioOnly ? "" : " 1")]
-    lines += section(0, "audio", 111, "opus/48000/2")
-    if !audioOnly { lines += section(1, "video", 96, "VP8/90000") }
-    return Array(lines.map { $0 + "\r\n" }.joined().utf8)
-}
-
-extension RelayEvent {
-    var line: String {
-        [type.rawValue, uid, reason].compactMap { $0 }.joined(separator: " ")
-    }
-    func value(_ name: String) -> JSONValue? { data.first { $0.name == name }?.value }
-}
-
 extension ControlReply {
     var problem: Problem? { if case .problem(let problem) = self { problem } else { nil } }
     var joinedView: RoomView? { if case .joined(let view) = self { view } else { nil } }
     var roomView: RoomView? { if case .room(let view) = self { view } else { nil } }
-}
-
-extension ShelvedRoom {
-    /// As the journal keeps it beside the record.
-    init(_ room: RoomRecord) {
-        self.init(id: room.id, handle: room.handle, ordinal: room.ordinal, endedAtMs: room.endedAtMs ?? 0)
-    }
 }

@@ -114,13 +114,3 @@ extension ConductorHarness {
 
     func status(_ room: RoomID) -> RoomStatus? { record(room)?.status }
 }
-
-extension ConductorInput {
-    /// Neither a hello nor a drain, which decide about many things in one turn.
-    var isOneDecision: Bool {
-        switch self {
-        case .request, .news: true
-        default: false
-        }
-    }
-}

@@ -64,7 +64,7 @@ extension History {
         guard let room = pick(rooms) else { return nil }
         let uid = Self.users[min(draw(5), 3)]
         let device = draw(3) == 0 ? "laptop" : "phone"
-        return (room, uid, device, ConductorHarness.token(uid, room, device: device))
+        return (room, uid, device, Principal.device(uid, room, device: device))
     }
 
     private func ask(_ make: (RoomID) -> ControlRequest) {
@@ -101,7 +101,7 @@ extension History {
         let asked = ControlRequest.prepare(
             room, state: state, offer: draw(30) == 0 ? [] : offer(fresh: draw(6) != 0),
             joinOnAnswer: rules.caller(of: room) == uid ? draw(2) == 0 : draw(40) == 0)
-        let token = ConductorHarness.token(uid, room, device: device)
+        let token = Principal.device(uid, room, device: device)
         guard case .prepared(let id, _, _, let isNew)? = request(token, asked) else { return nil }
         let session = Session(id: id, room: room, uid: uid, device: device)
         if isNew { sessions.append(session) }
@@ -111,7 +111,7 @@ extension History {
     private func join() {
         // Mostly one who is still in.
         guard let session = draw(4) == 0 ? pick(sessions) : sessions.last(where: { _ in draw(2) == 0 }) else { return }
-        let token = ConductorHarness.token(session.uid, session.room, device: session.device)
+        let token = Principal.device(session.uid, session.room, device: session.device)
         repeatable(token, .join(session.room, session.id, endOthers: draw(4) == 0, takeover: draw(4) == 0))
     }
 
@@ -126,7 +126,7 @@ extension History {
 
     private func leaveOrKick() {
         guard let session = pick(sessions) else { return }
-        let token = ConductorHarness.token(session.uid, session.room, device: session.device)
+        let token = Principal.device(session.uid, session.room, device: session.device)
         if draw(4) == 0 {
             _ = request(Self.server, .kick(session.room, session.id))
         } else {
@@ -148,7 +148,7 @@ extension History {
             _ = request(Self.server, .stopPrompt(prompt.room, prompt.id))
         case 6, 7:
             guard let session = pick(sessions) else { return }
-            let token = ConductorHarness.token(session.uid, session.room, device: session.device)
+            let token = Principal.device(session.uid, session.room, device: session.device)
             let change = MediaChange(audio: draw(2) == 0 ? .muted : .on, isHeld: [nil, true, false][draw(3)])
             repeatable(token, .changeMedia(session.room, session.id, change))
         case 8: repeatable(who.token, .video(who.room, VideoWord.allCases[draw(3)], uid: nil))
@@ -160,7 +160,7 @@ extension History {
             guard let session = pick(sessions) else { return }
             let fragment = "a=ice-ufrag:again\r\na=ice-pwd:zyxwvutsrqponmlkjihgfedc\r\n"
             _ = request(
-                ConductorHarness.token(session.uid, session.room, device: session.device),
+                Principal.device(session.uid, session.room, device: session.device),
                 .trickle(session.room, session.id, ifMatch: "*", fragment: Array(fragment.utf8)))
         default: _ = request(who.token, .room(who.room))
         }
@@ -174,7 +174,7 @@ extension History {
         guard let callee = pick(rules.callees(of: room)), let session = prepare(callee, "phone", in: room, .prepared)
         else { return }
         for _ in 0..<4 { tellTruth() }
-        let token = ConductorHarness.token(callee, room)
+        let token = Principal.device(callee, room)
         _ = request(token, .join(room, session.id, endOthers: true, takeover: draw(2) == 0))
         join()
     }
@@ -225,7 +225,7 @@ extension History {
         ]
         if let session, draw(2) == 0 {
             _ = request(
-                ConductorHarness.token(session.uid, session.room, device: session.device),
+                Principal.device(session.uid, session.room, device: session.device),
                 .join(session.room, session.id, endOthers: false, takeover: false), isLost: true)
         } else {
             _ = request(who.token, asked[draw(2)], isLost: true)

@@ -7,6 +7,10 @@ import RelayCore
 final class History {
     let seed: UInt64
     var random: RandomSource
+    /// Who chooses the moves, where it is not the seed: bytes of a fuzzer's. The history ends with them.
+    private var choices: ArraySlice<UInt8>?
+    /// Whether the node drains at the end; nil: the seed says.
+    private let drains: Bool?
     private(set) var conductor: Conductor
     private(set) var now = Instant(nanoseconds: 1_000_000_000_000)
     private var wallClockMs: Int64 { 1_767_225_600_000 + (now.nanoseconds - 1_000_000_000_000) / 1_000_000 }
@@ -54,8 +58,10 @@ final class History {
         return library
     }()
 
-    init(seed: UInt64, traced: Bool = false) {
+    init(seed: UInt64, choices: [UInt8]? = nil, traced: Bool = false) {
         self.seed = seed
+        self.choices = choices?[...]
+        drains = choices.map { $0.count % 2 == 0 }
         random = .seeded(seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
         configuration.retention = .seconds(300)
         configuration.idempotencyLife = .seconds(600)
@@ -65,15 +71,25 @@ final class History {
         if traced { trace = [] }
     }
 
-    func draw(_ count: Int) -> Int { Int(truncatingIfNeeded: random.next() % UInt64(count)) }
+    func draw(_ count: Int) -> Int {
+        guard choices != nil else { return Int(truncatingIfNeeded: random.next() % UInt64(count)) }
+        var value = 0
+        var largest = count - 1
+        // As many bytes as it takes to name every choice; 0 behind the last one.
+        while largest > 0 {
+            value = value << 8 | Int(choices?.popFirst() ?? 0)
+            largest >>= 8
+        }
+        return value % count
+    }
     func pick<Element>(_ elements: [Element]) -> Element? { elements.isEmpty ? nil : elements[draw(elements.count)] }
 
     /// The whole history. Nil: every rule was kept.
     func run() -> String? {
         for index in 0..<Self.workerCount { hello(WorkerID(index: index, epoch: epoch)) }
         begin()
-        var steps = 4 + draw(36)
-        while steps > 0, rules.failure == nil {
+        var steps = choices.map(\.count) ?? 4 + draw(36)
+        while steps > 0, choices?.isEmpty != true, rules.failure == nil {
             step()
             steps -= 1
         }
@@ -83,7 +99,7 @@ final class History {
 
     /// Everything ends by itself or is ended; nothing may be left.
     private func finish() {
-        if draw(2) == 0 {
+        if drains ?? (draw(2) == 0) {
             decide(.drain)
         } else {
             for _ in 0..<6 where rules.failure == nil && !isAllEnded {
@@ -126,6 +142,7 @@ final class History {
             }
             journal[room] = record
             rules.noteOutcome(of: record)
+            if !record.isSound { rules.fail("the record of \(room) would be left out at a restart") }
         }
         keys.removeAll { key in turn.forgottenKeys.contains { $0.keyID == key.keyID && $0.key == key.key } }
         keys += turn.idempotency
