@@ -9,9 +9,6 @@ extension MediaEngine {
         let transport = transports + Int(flow.transport)
         guard let cipher = transport.pointee.receiveCipher else { return counters.drop(.rtcpBeforeKeys) }
         guard count >= 8 + 4 + 10 else { return counters.drop(.rtcpTooShort) }
-        guard transport.pointee.packets.take(rate: Int64(Limits.packetsPerSecond), now: now) else {
-            return counters.drop(.rtpRateLimited)
-        }
         guard let opened = cipher.openRTCP(bytes, count: count) else {
             return counters.drop(.rtcpAuthentication)
         }
@@ -20,6 +17,9 @@ extension MediaEngine {
             return counters.drop(.rtcpReplayed)
         }
         authenticated(flow.transport, path: flow.path, count: count, now: now)
+        guard transport.pointee.packets.take(rate: Int64(Limits.packetsPerSecond), now: now) else {
+            return counters.drop(.rtpRateLimited)
+        }
         var cursor = RTCPCursor(packet)
         while let item = cursor.next(in: packet) {
             receive(item, packet, from: flow.transport, now: now)

@@ -10,9 +10,6 @@ extension MediaEngine {
         guard let header = RTPHeader(UnsafeBufferPointer(start: bytes, count: count).span) else {
             return counters.drop(.rtpMalformed)
         }
-        guard transport.pointee.packets.take(rate: Int64(Limits.packetsPerSecond), now: now) else {
-            return counters.drop(.rtpRateLimited)
-        }
         let first = Int(flow.transport) &* Limits.sourcesPerTransport
         let sourceCount = Int(transport.pointee.sourceCount)
         var k = 0
@@ -54,6 +51,10 @@ extension MediaEngine {
         source.pointee.estimator.update(index)
         source.pointee.replay.mark(index)
         authenticated(flow.transport, path: flow.path, count: count, now: now)
+        // Only authentic packets count: forged ones would take the client's places (T13).
+        guard transport.pointee.packets.take(rate: Int64(Limits.packetsPerSecond), now: now) else {
+            return counters.drop(.rtpRateLimited)
+        }
         deliver(
             bytes, count: opened, header: header, index: index, source: Int32(first &+ k),
             transport: flow.transport, now: now)
@@ -71,9 +72,11 @@ extension MediaEngine {
         guard Int(transport.pointee.sourceCount) < Limits.sourcesPerTransport else {
             return counters.drop(.rtpSourceLimit)
         }
+        // An SSRC that the offer names is always tried: forged packets of others must not keep it out.
         guard
-            transport.pointee.unknownSources.take(
-                rate: Int64(Limits.unknownSourceTriesPerSecond), now: now),
+            isNamed(header.ssrc, on: flow.transport)
+                || transport.pointee.unknownSources.take(
+                    rate: Int64(Limits.unknownSourceTriesPerSecond), now: now),
             let cipher = transport.pointee.receiveCipher
         else { return counters.drop(.rtpUnknownSourceRateLimited) }
         // A stream may be seen first after its number wrapped: rollover 1 is tried too (C02).
@@ -104,6 +107,9 @@ extension MediaEngine {
         transport.pointee.sourceCount += 1
         sources[sourceIndex].replay.mark(opened.index)
         if binding.role == .media { activate(Int32(sourceIndex), on: binding.track, now: now) }
+        guard transport.pointee.packets.take(rate: Int64(Limits.packetsPerSecond), now: now) else {
+            return counters.drop(.rtpRateLimited)
+        }
         deliver(
             bytes, count: opened.byteCount, header: header, index: opened.index, source: Int32(sourceIndex),
             transport: flow.transport, now: now)
@@ -142,6 +148,16 @@ extension MediaEngine {
                 return true
             }
             at = track.pointee.nextOfTransport
+        }
+        return false
+    }
+
+    private func isNamed(_ ssrc: UInt32, on transport: Int32) -> Bool {
+        var at = transports[Int(transport)].firstTrack
+        while at >= 0 {
+            let section = section(of: transport, tracks[at].pointee.section)
+            if section.signalledSSRCs.contains(ssrc) || section.signalledRTXSSRCs.contains(ssrc) { return true }
+            at = tracks[at].pointee.nextOfTransport
         }
         return false
     }

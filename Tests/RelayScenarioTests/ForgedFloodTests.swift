@@ -1,0 +1,94 @@
+import RTPCore
+import RelayCore
+import RelayTesting
+import Testing
+
+/// T13, T56: packets in a client's own address that do not verify. Whoever can send them must not be able to use up what the
+/// client may send.
+@Suite("Forged floods") struct ForgedFloodTests {
+    /// 10 packets each millisecond for 600 ms, from `address`; `make` gets a running number.
+    private func flood(_ scene: CallScene, from address: PeerAddress, _ make: @escaping (Int) -> [UInt8]) {
+        for millisecond in 0..<600 {
+            scene.schedule(after: .milliseconds(Int64(millisecond))) {
+                for k in 0..<10 { scene.inject(make(millisecond * 10 + k), from: address) }
+            }
+        }
+    }
+
+    private func forged(_ type: UInt8, number: Int, ssrc: UInt32) -> [UInt8] {
+        var packet: [UInt8] = [0x80, type, UInt8(number >> 8 & 0xFF), UInt8(number & 0xFF), 0, 0, 0, 1]
+        packet += [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: ssrc >> UInt32($0)) }
+        return packet + Array(repeating: 0x5A, count: 60)
+    }
+
+    @Test("10,000 forged packets a second in a client's name cost it none of its own")
+    func mediaFlood() throws {
+        let scene = try CallScene()
+        let (a, b) = try scene.makePair()
+        scene.run(for: .seconds(1))
+        let type = try #require(a.client.sections.first { $0.kind == .audio }).payloadType
+        let ssrc = try #require(a.client.sendingSSRC(.audio))
+        let before = b.client.heard(.audio, from: a.client).count
+        flood(scene, from: a.client.address) { forged(type, number: $0, ssrc: ssrc) }
+        scene.run(for: .milliseconds(650))
+        #expect(b.client.heard(.audio, from: a.client).count >= before + 31)
+        let counters = scene.engine.counters
+        #expect(counters[.rtpRateLimited] == 0)
+        #expect(counters[.rtpAuthentication] + counters[.rtpReplayed] == 6_000)
+        AttackTests.expectUnharmed(scene, a, b)
+    }
+
+    @Test("10,000 forged reports a second in a client's name cost it none of its packets")
+    func reportFlood() throws {
+        let scene = try CallScene()
+        let (a, b) = try scene.makePair()
+        scene.run(for: .seconds(1))
+        let before = b.client.heard(.audio, from: a.client).count
+        flood(scene, from: a.client.address) { _ in [0x80, 201, 0, 1, 1, 2, 3, 4] + Array(repeating: 0xA5, count: 24) }
+        scene.run(for: .milliseconds(650))
+        #expect(b.client.heard(.audio, from: a.client).count >= before + 31)
+        #expect(scene.engine.counters[.rtcpAuthentication] == 6_000)
+        AttackTests.expectUnharmed(scene, a, b)
+    }
+
+    @Test("10,000 forged packets a second of SSRCs that nobody has do not keep a client's first packets out")
+    func unknownSourceFlood() throws {
+        let scene = try CallScene()
+        let (a, b) = try scene.makePair { $0.sendsAtOnce = false }
+        scene.run(for: .seconds(1))
+        let type = try #require(a.client.sections.first { $0.kind == .audio }).payloadType
+        flood(scene, from: a.client.address) { forged(type, number: $0, ssrc: 0x5000_0000 + UInt32($0)) }
+        scene.schedule(after: .milliseconds(200)) {
+            scene.act(a.client) { $0.startMedia(now: scene.now) }
+        }
+        scene.run(for: .milliseconds(650))
+        #expect(b.client.heard(.audio, from: a.client).count >= 18)
+        #expect(scene.engine.counters[.rtpUnknownSourceRateLimited] > 5_000)
+    }
+
+    @Test("what an authentic client sends beyond its share is dropped, and others are not touched")
+    func authenticFlood() throws {
+        let scene = try CallScene()
+        let (a, b) = try scene.makePair()
+        let (c, d) = try scene.makePair()
+        scene.run(for: .seconds(1))
+        let type = try #require(a.client.sections.first { $0.kind == .audio }).payloadType
+        let ssrc = try #require(a.client.sendingSSRC(.audio))
+        a.client.stopMedia()
+        let first = Int(a.client.nextSequence(.audio))
+        let before = b.client.stream(.audio)?.packetCount ?? 0
+        for millisecond in 0..<1_000 {
+            scene.schedule(after: .milliseconds(Int64(millisecond))) {
+                for k in 0..<8 {
+                    let packet = forged(type, number: first + millisecond * 8 + k, ssrc: ssrc)
+                    scene.act(a.client) { $0.sendProtected(rtp: packet, headerByteCount: 12) }
+                }
+            }
+        }
+        scene.run(for: .milliseconds(1_100))
+        let passed = (b.client.stream(.audio)?.packetCount ?? 0) - before
+        #expect(passed > 1_900 && passed < 4_200, "a second's share, and at most another one that was saved up")
+        #expect(scene.engine.counters[.rtpRateLimited] >= 3_800)
+        #expect(c.client.heard(.audio, from: d.client).count > 90)
+    }
+}
