@@ -142,6 +142,7 @@ import Testing
     func cannotStart() throws {
         let control = try ControlHarness(executablePath: "/nonexistent/media-relay")
         let note = "worker 0 did not start: start /nonexistent/media-relay: No such file or directory (2)"
+        control.turn(waitingFor: .zero)
         // The first try is repeated at once, the second one is not.
         #expect(control.notes == [note, note])
         let deadline = try #require(control.supervisor?.deadline)

@@ -12,8 +12,10 @@ enum SimulatedWorker {
         signal(SIGPIPE, SIG_IGN)
         let link = LinkClient(path: options.linkPath, poller: poller, token: 1, now: MonotonicClock.now())
         var worker = Worker(index: options.index)
+        // A worker that says nothing for long counts as hanging.
+        var nextSign = MonotonicClock.now()
         while !worker.isShutDown, !link.hasBeenGivenUp(now: MonotonicClock.now()) {
-            let count = poller.wait(until: link.deadline, now: MonotonicClock.now())
+            let count = poller.wait(until: min(link.deadline, nextSign), now: MonotonicClock.now())
             let now = MonotonicClock.now()
             for index in 0..<count {
                 for command in link.receive(poller.event(at: index), now: now) {
@@ -22,6 +24,9 @@ enum SimulatedWorker {
                 }
             }
             link.advance(to: now) { worker.hello(with: $0) }
+            guard nextSign <= now else { continue }
+            nextSign = now + .seconds(2)
+            link.tell([WorkerCounter("transports", UInt64(worker.transports.count))], now: now)
         }
         return 0
     }

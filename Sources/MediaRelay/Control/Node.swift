@@ -144,8 +144,9 @@ final class Node {
         try journalThread.start()
         try callLog.start()
         try webhooks.start()
-        try control.start()
+        // A port that is taken ends the start before there are workers: nobody would end those.
         let ports = try server.start()
+        try control.start()
         let scheme = options.tlsCertificate == nil ? "http" : "https"
         for (endpoint, port) in zip(options.http, ports) {
             log.write(.info, "listening", .init("url", .string("\(scheme)://\(endpoint.address):\(port)/")))

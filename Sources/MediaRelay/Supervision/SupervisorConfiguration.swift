@@ -25,6 +25,10 @@ package struct SupervisorConfiguration: Sendable {
     /// A running process that does not speak to us for so long after its start or the loss of its link is
     /// killed: it hangs.
     package var silenceLimit = Interval.seconds(15)
+    /// The same for one whose link is open: after `hangLimit` it is suspected, and killed if it says nothing for `hangGrace`
+    /// more, in which control itself ran.
+    package var hangLimit = Interval.seconds(6)
+    package var hangGrace = Interval.seconds(3)
 
     package init(
         executablePath: String, workerCount: Int, mediaAddresses: [String], announcedAddresses: [String],

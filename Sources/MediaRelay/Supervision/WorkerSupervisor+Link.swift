@@ -46,11 +46,18 @@ extension WorkerSupervisor {
         do throws(LinkClosing) {
             let messages = try connection.receive()
             for message in messages where peers[token] != nil { receive(message, on: token, now: now) }
+            if !messages.isEmpty, let process = peers[token]?.process { heard(process, now: now) }
             // A process that has ended sends no more: nothing queued means that everything was read.
             if messages.isEmpty, isEnded(token) { throw .closed }
         } catch {
             close(token, because: error, now: now)
         }
+    }
+
+    /// Workers tell their counters every 2 s: one that is connected and says nothing hangs.
+    private func heard(_ process: UInt64, now: Instant) {
+        processes[process]?.silentUntil = now + configuration.hangLimit
+        processes[process]?.isSuspect = false
     }
 
     private func isEnded(_ token: UInt64) -> Bool {
@@ -64,6 +71,7 @@ extension WorkerSupervisor {
         if closing != .closed { events.append(.note("link connection ended: \(closing)")) }
         guard let process = peer.process, processes[process]?.connection == token else { return }
         processes[process]?.connection = nil
+        processes[process]?.isSuspect = false
         processes[process]?.silentUntil = now + configuration.silenceLimit
         if let worker = processes[process]?.worker { events.append(.detached(worker)) }
     }

@@ -28,8 +28,10 @@ package final class WorkerSupervisor {
         /// Token of its connection.
         var connection: UInt64?
         var startedAt: Instant
-        /// Without a connection: when it counts as hanging.
+        /// When it counts as hanging; with a connection, when it is suspected of it.
         var silentUntil: Instant
+        /// Connected, and silent for `hangLimit` already.
+        var isSuspect = false
         /// Told to shut down as it is one too many.
         var isLeaving = false
     }
@@ -48,7 +50,8 @@ package final class WorkerSupervisor {
     var events: [SupervisorEvent] = []
     var isDraining = false
 
-    /// Listens on the folder's link socket, and starts or awaits workers. `known`: the journal's workers of
+    /// Listens on the folder's link socket and awaits workers; those that lack are started by the first `advance`, when
+    /// nothing else can fail any more. `known`: the journal's workers of
     /// this boot; those whose process is gone are told as gone. `firstToken`: 2³² tokens from there on are
     /// the supervisor's.
     package init(
@@ -73,7 +76,6 @@ package final class WorkerSupervisor {
         }
         for worker in known { awaitReturn(of: worker, now: now) }
         for index in 0..<configuration.workerCount where !hasProcess(index: index) { restarts[index] = now }
-        advance(to: now)
     }
 
     deinit {
@@ -99,7 +101,7 @@ package final class WorkerSupervisor {
     /// When `advance` is to be called at the latest.
     package var deadline: Instant {
         let restart = restarts.values.min() ?? .distantFuture
-        let silence = processes.values.lazy.filter { $0.connection == nil }.map(\.silentUntil).min()
+        let silence = processes.values.lazy.map(\.silentUntil).min()
         return min(restart, silence ?? .distantFuture)
     }
 
@@ -108,7 +110,13 @@ package final class WorkerSupervisor {
             restarts[index] = nil
             start(index: index, now: now)
         }
-        for (token, watched) in processes where watched.connection == nil && watched.silentUntil <= now {
+        for (token, watched) in processes where watched.silentUntil <= now {
+            if watched.connection != nil, !watched.isSuspect {
+                // It may be us who stood still: what it said meanwhile is read first.
+                processes[token]?.isSuspect = true
+                processes[token]?.silentUntil = now + configuration.hangGrace
+                continue
+            }
             events.append(.note("worker \(watched.index) (pid \(watched.process.processID)) hangs: killed"))
             watched.process.send(signal: SIGKILL)
             processes[token]?.silentUntil = .distantFuture
