@@ -26,10 +26,15 @@ final class SQLiteDatabase {
             throw failure
         }
         sqlite3_busy_timeout(connection, 2_000)
-        try execute("PRAGMA journal_mode=WAL")
-        try execute("PRAGMA synchronous=FULL")
-        // 4 MiB of pages: with SQLite's own 2 MB a busy journal reads its pages from the file again and again.
-        try execute("PRAGMA cache_size=-4096")
+        do throws(SQLiteError) {
+            try execute("PRAGMA journal_mode=WAL")
+            try execute("PRAGMA synchronous=FULL")
+            // 4 MiB of pages: with SQLite's own 2 MB a busy journal reads its pages from the file again and again.
+            try execute("PRAGMA cache_size=-4096")
+        } catch {
+            // The first that reads the file: whoever starts a node on another one's must learn which it was.
+            throw SQLiteError(operation: "open \(path)", code: error.code, message: error.message)
+        }
     }
 
     deinit {

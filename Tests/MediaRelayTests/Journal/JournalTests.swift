@@ -147,6 +147,7 @@ func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.creat
     @Test("a file that is no database is refused with its path") func notADatabase() throws {
         try Data("this is text, not a database, and long enough to be looked at".utf8).write(
             to: URL(fileURLWithPath: file.path))
-        #expect(throws: SQLiteError.self) { try Journal(path: file.path, bootID: "b") }
+        let refusal = #expect(throws: SQLiteError.self) { try Journal(path: file.path, bootID: "b") }
+        #expect(refusal?.description.contains(file.path) == true)
     }
 }
