@@ -4,7 +4,7 @@ SWIFT ?= swift
 PORT ?= 8080
 MEDIA_PORT ?= 40000
 
-.PHONY: run build test test-unit test-interop test-load fuzz coverage soak histories bench bench-quick bench-ring lab format clean packages
+.PHONY: run build test test-unit test-interop test-load test-attack fuzz coverage soak histories attack faults bench bench-quick bench-ring lab format clean packages
 
 ## Build, start the relay and the signaling server of examples/signaling: http://127.0.0.1:8080/ (LAN=1: HTTPS, for a phone).
 run: build
@@ -28,7 +28,26 @@ test-interop: packages
 test-load: packages
 	scripts/test.sh load
 
-## The same in their long forms, some hours (SCALE=0.1: a tenth of the counts; SCENARIOS=kill9: that one; SEED=N).
+## The attack suite's short form and the faults.
+test-attack: packages
+	scripts/test.sh attack
+
+## The catalogue of attacks against a relay with a live call, floods of a million datagrams each (root). SHORT=1: of 20,000. ONLY=T10: that
+## entry. GUARD=all or a name: with relays in which that guard is switched off, which the suite must notice.
+attack: build python
+	.venv/bin/python Tests/attack/attack.py $(if $(SHORT),--short) $(foreach T,$(ONLY),--only $(T)) $(if $(GUARD),--guard $(GUARD))
+
+## Faults of disk, clock, network, processes and neighbours under a live call (root). ONLY=disk-full: that one.
+faults: build python
+	.venv/bin/python Tests/attack/faults.py $(foreach T,$(ONLY),--only $(T))
+
+.PHONY: python
+python:
+	scripts/install-packages.sh interop
+	@[ -x .venv/bin/python ] || python3 -m venv .venv
+	@.venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
+
+## The load program's long forms, some hours (SCALE=0.1: a tenth of the counts; SCENARIOS=kill9: that one; SEED=N).
 SCALE ?= 1
 SEED ?= 1
 SCENARIOS ?= all

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs the tests and ends with one line for each suite and mode: "N passed, 0 failed".
-# Usage: test.sh all|unit|fuzz|load|interop [arguments of Tests/interop/run.py]
+# Usage: test.sh all|unit|fuzz|load|attack|interop [arguments of Tests/interop/run.py]
 #   unit     every Swift test, in debug and release (MODES=release: in that one only)
 #   fuzz     every fuzz target for some seconds, and the crash inputs that are kept (make fuzz runs them longer)
 #   load     the short forms of the load program: calls, crossings, kills, memory (make soak runs the long ones)
+#   attack   the short form of the attack suite, and faults of disk, clock, network and processes (needs root)
 #   interop  calls between real clients over the built relay, each in a network namespace of its own (needs root)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -80,18 +81,33 @@ load() {
   [ "$code" -eq 0 ] || failed=1
 }
 
-interop() {
+# What tests with real clients need: their Python and the release binary. The argument names the stage.
+clients() {
   scripts/install-packages.sh interop
   if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
   .venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
-  echo "== interop: building the release binary"
-  : >"$logs/interop-build.log"
-  if ! logged "$logs/interop-build.log" "$swift" build -c release --product media-relay; then
-    tail -n 60 "$logs/interop-build.log"
-    note "interop: the build failed"
-    failed=1
-    return
-  fi
+  echo "== $1: building the release binary"
+  : >"$logs/$1-build.log"
+  logged "$logs/$1-build.log" "$swift" build -c release --product media-relay && return
+  tail -n 60 "$logs/$1-build.log"
+  note "$1: the build failed"
+  failed=1
+  return 1
+}
+
+attack() {
+  clients attack || return 0
+  for program in attack faults; do
+    local options=() code=0
+    [ "$program" = faults ] || options=(--short)
+    .venv/bin/python "Tests/attack/$program.py" ${options[@]+"${options[@]}"} 2>&1 | tee "$logs/$program.txt" || code=$?
+    summary+=("$(tail -n 1 "$logs/$program.txt")")
+    [ "$code" -eq 0 ] || failed=1
+  done
+}
+
+interop() {
+  clients interop || return 0
   local code=0
   .venv/bin/python Tests/interop/run.py "$@" 2>&1 | tee "$logs/interop.txt" || code=$?
   summary+=("$(tail -n 1 "$logs/interop.txt")")
@@ -103,12 +119,13 @@ if ! scripts/openapi.py --check; then
   failed=1
 fi
 case "$what" in
-  all) unit; fuzz; load; interop "$@" ;;
+  all) unit; fuzz; load; attack; interop "$@" ;;
   unit) unit ;;
   fuzz) fuzz ;;
   load) load ;;
+  attack) attack ;;
   interop) interop "$@" ;;
-  *) echo "test.sh: all, unit, fuzz, load or interop, not '$what'" >&2; exit 2 ;;
+  *) echo "test.sh: all, unit, fuzz, load, attack or interop, not '$what'" >&2; exit 2 ;;
 esac
 
 echo
