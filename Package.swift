@@ -62,10 +62,12 @@ let package = Package(
             name: "RelayTesting",
             dependencies: ["RelayCore", "RTPCore", "CMediaCrypto", "COpenSSL", "COpus"],
             swiftSettings: common),
-        // The bench: the C limit loop and the product beside it.
+        // The bench: the C limit loop, alone as a process, and the product beside it.
         .target(
             name: "CLimit", dependencies: ["CMediaCrypto"], path: "bench/CLimit",
             cSettings: cSettings),
+        .executableTarget(
+            name: "RelayLimit", dependencies: ["CLimit"], path: "bench/RelayLimit", cSettings: cSettings),
         .executableTarget(
             name: "RelayBench",
             dependencies: [
@@ -76,7 +78,7 @@ let package = Package(
         .target(name: "CHeap", path: "bench/CHeap", cSettings: cSettings),
         .executableTarget(
             name: "RelayLoad",
-            dependencies: ["CHeap", "RelayTesting", "RelayCore", "RTPCore", "MediaRelay", "CLinuxIO"],
+            dependencies: ["CHeap", "CLimit", "RelayTesting", "RelayCore", "RTPCore", "MediaRelay", "CLinuxIO"],
             path: "bench/RelayLoad", swiftSettings: common),
         // Tests.
         .target(name: "CMallocCount", path: "Tests/CMallocCount", cSettings: cSettings),

@@ -70,11 +70,17 @@ load() {
   echo "== load: building the release binaries"
   : >"$logs/load-build.log"
   if ! logged "$logs/load-build.log" "$swift" build -c release --product media-relay ||
-    ! logged "$logs/load-build.log" "$swift" build -c release --product RelayLoad; then
+    ! logged "$logs/load-build.log" "$swift" build -c release --product RelayLoad ||
+    ! logged "$logs/load-build.log" "$swift" build -c release --product RelayLimit; then
     tail -n 60 "$logs/load-build.log"
     note "load: the build failed"
     failed=1
     return
+  fi
+  if ! python3 -m unittest discover -s bench -p 'test_*.py' >"$logs/bench-report.log" 2>&1; then
+    tail -n 40 "$logs/bench-report.log"
+    note "bench: the tests of its report failed"
+    failed=1
   fi
   .build/release/RelayLoad all --short --seed "${SEED:-1}" 2>&1 | tee "$logs/load.txt" || code=$?
   summary+=("$(tail -n 1 "$logs/load.txt")")

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "CMediaCrypto.h"
@@ -18,25 +19,49 @@
 #define BATCH 64
 #define SLOT_BYTES 1536
 #define TAG_BYTES 16
+// Room for a batch of packets that all go to the seven others of a room, and one packet more.
+#define OUTPUTS 512
+// Messages in a call of sendmmsg, and segments in a message, as the relay has them.
+#define MESSAGES 64
+#define SEGMENTS 16
+#define STREAMS 2
 
 struct salt {
     uint64_t high;
     uint32_t low;
 };
 
-// One participant: what arrives from it, and where that goes.
-struct flow {
-    uint64_t address; // IPv4 << 16 | port; 0: free
+// Where a stream goes.
+struct edge {
     uint32_t to;
     uint32_t ssrc;
+    uint8_t payload_type;
+};
+
+// What a participant sends under one SSRC.
+struct stream {
+    uint32_t ssrc;
+    uint32_t edge_count, edge_capacity;
+    uint64_t last_index; // rollover counter included
+    struct edge *edges;
+};
+
+// One participant.
+struct flow {
+    uint64_t address; // IPv4 << 16 | port; 0: free
     struct sockaddr_in name;
     mc_gcm_key *receive, *send;
     struct salt receive_salt, send_salt;
-    uint64_t last_index; // of what it sent; rollover counter included
-    uint16_t number_offset;
-    uint32_t time_offset;
-    uint8_t payload_type;
+    struct stream streams[STREAMS];
+    unsigned stream_count;
+    // The last message to it in this batch, and in which batch that was.
+    uint32_t message;
+    uint64_t batch;
 };
+
+// What is added to a packet's number and time.
+static const uint16_t number_offset = 1024;
+static const uint32_t time_offset = 0x12345678;
 
 struct limit {
     int fd, level;
@@ -45,14 +70,15 @@ struct limit {
     uint32_t table_mask;
     uint32_t *table; // flow number + 1, open addressing
     struct flow *flows;
-    uint8_t *input, *output; // BATCH slots each
-    struct mmsghdr received[BATCH], sent[BATCH];
-    struct iovec received_parts[BATCH], sent_parts[BATCH];
+    uint64_t batch;
+    uint8_t *input, *output; // BATCH and OUTPUTS slots
+    struct mmsghdr received[BATCH], sent[OUTPUTS];
+    struct iovec received_parts[BATCH], sent_parts[OUTPUTS][SEGMENTS];
     struct sockaddr_in names[BATCH];
     union {
         struct cmsghdr header;
         uint8_t bytes[CMSG_SPACE(sizeof(uint16_t))];
-    } controls[BATCH];
+    } controls[OUTPUTS];
 };
 
 static inline uint32_t read32(const uint8_t *bytes) {
@@ -88,13 +114,14 @@ limit *limit_create(int level, unsigned capacity) {
     if (!loop) return NULL;
     loop->level = level;
     loop->capacity = capacity;
+    loop->batch = 1;
     uint32_t slots = 64;
     while (slots < capacity * 2) slots *= 2;
     loop->table_mask = slots - 1;
     loop->table = calloc(slots, sizeof *loop->table);
     loop->flows = calloc(capacity, sizeof *loop->flows);
     loop->input = aligned_alloc(64, BATCH * SLOT_BYTES);
-    loop->output = aligned_alloc(64, BATCH * SLOT_BYTES);
+    loop->output = aligned_alloc(64, OUTPUTS * SLOT_BYTES);
     loop->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (!loop->table || !loop->flows || !loop->input || !loop->output || loop->fd < 0) {
         limit_destroy(loop);
@@ -118,6 +145,8 @@ limit *limit_create(int level, unsigned capacity) {
         loop->received[i].msg_hdr.msg_name = &loop->names[i];
         loop->received[i].msg_hdr.msg_iov = &loop->received_parts[i];
         loop->received[i].msg_hdr.msg_iovlen = 1;
+    }
+    for (int i = 0; i < OUTPUTS; i++) {
         struct cmsghdr *control = &loop->controls[i].header;
         control->cmsg_level = SOL_UDP;
         control->cmsg_type = UDP_SEGMENT;
@@ -132,6 +161,7 @@ void limit_destroy(limit *loop) {
     for (unsigned i = 0; loop->flows && i < loop->count; i++) {
         mc_gcm_destroy(loop->flows[i].receive);
         mc_gcm_destroy(loop->flows[i].send);
+        for (unsigned k = 0; k < STREAMS; k++) free(loop->flows[i].streams[k].edges);
     }
     free(loop->table);
     free(loop->flows);
@@ -141,6 +171,7 @@ void limit_destroy(limit *loop) {
 }
 
 uint16_t limit_port(const limit *loop) { return loop->port; }
+int limit_descriptor(const limit *loop) { return loop->fd; }
 
 static mc_gcm_key *derive(const uint8_t *key, const uint8_t *salt, struct salt *out) {
     uint8_t cipher_key[16], session_salt[12];
@@ -154,30 +185,44 @@ static mc_gcm_key *derive(const uint8_t *key, const uint8_t *salt, struct salt *
 }
 
 unsigned limit_add(
-    limit *loop, uint16_t port, const uint8_t *receive_key, const uint8_t *receive_salt, const uint8_t *send_key,
-    const uint8_t *send_salt) {
+    limit *loop, uint32_t ipv4, uint16_t port, const uint8_t *receive_key, const uint8_t *receive_salt,
+    const uint8_t *send_key, const uint8_t *send_salt) {
     if (loop->count == loop->capacity) abort();
     unsigned number = loop->count++;
     struct flow *flow = &loop->flows[number];
-    flow->name = (struct sockaddr_in){
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    flow->name =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(ipv4)};
     flow->address = (uint64_t)flow->name.sin_addr.s_addr << 16 | flow->name.sin_port;
     flow->receive = derive(receive_key, receive_salt, &flow->receive_salt);
     flow->send = derive(send_key, send_salt, &flow->send_salt);
-    flow->to = number;
     uint32_t slot = slot_of(loop, flow->address);
     while (loop->table[slot]) slot = (slot + 1) & loop->table_mask;
     loop->table[slot] = number + 1;
     return number;
 }
 
-void limit_connect(limit *loop, unsigned from, unsigned to, uint32_t ssrc, uint8_t payload_type) {
+static inline struct stream *stream_of(struct flow *flow, uint32_t ssrc) {
+    for (unsigned i = 0; i < flow->stream_count; i++)
+        if (flow->streams[i].ssrc == ssrc) return &flow->streams[i];
+    return NULL;
+}
+
+void limit_connect(
+    limit *loop, unsigned from, uint32_t from_ssrc, unsigned to, uint32_t to_ssrc, uint8_t payload_type) {
+    if (from >= loop->count || to >= loop->count) abort();
     struct flow *flow = &loop->flows[from];
-    flow->to = to;
-    flow->ssrc = ssrc;
-    flow->payload_type = payload_type;
-    flow->number_offset = 1024;
-    flow->time_offset = 0x12345678;
+    struct stream *stream = stream_of(flow, from_ssrc);
+    if (!stream) {
+        if (flow->stream_count == STREAMS) abort();
+        stream = &flow->streams[flow->stream_count++];
+        stream->ssrc = from_ssrc;
+    }
+    if (stream->edge_count == stream->edge_capacity) {
+        stream->edge_capacity = stream->edge_capacity ? stream->edge_capacity * 2 : 1;
+        stream->edges = realloc(stream->edges, stream->edge_capacity * sizeof *stream->edges);
+        if (!stream->edges) abort();
+    }
+    stream->edges[stream->edge_count++] = (struct edge){to, to_ssrc, payload_type};
 }
 
 // Header of `count` bytes with CSRCs and extension, 0 when it does not fit.
@@ -191,83 +236,113 @@ static inline size_t header_bytes(const uint8_t *packet, size_t count) {
     return count < header + TAG_BYTES ? 0 : header;
 }
 
-// Opens one packet, and writes and seals what goes out. Returns its size, 0 when it is dropped.
-static inline size_t forward(limit *loop, struct flow *flow, uint8_t *packet, size_t count, uint8_t *out) {
-    size_t header = header_bytes(packet, count);
-    if (!header) return 0;
+// Opens a packet in place. Returns its payload's size, -1 when it is dropped.
+static inline ssize_t open_packet(
+    limit *loop, struct flow *flow, struct stream *stream, uint8_t *packet, size_t count, size_t header,
+    uint64_t *index) {
     size_t payload = count - header - TAG_BYTES;
     uint16_t number = read16(packet + 2);
-    uint64_t index = flow->last_index + (uint64_t)(int64_t)(int16_t)(number - (uint16_t)flow->last_index);
+    *index = stream->last_index + (uint64_t)(int64_t)(int16_t)(number - (uint16_t)stream->last_index);
     if (loop->level != LIMIT_IO) {
-        uint64_t high = flow->receive_salt.high ^ ((uint64_t)read32(packet + 8) << 16 | index >> 32);
-        uint32_t low = flow->receive_salt.low ^ (uint32_t)index;
+        uint64_t high = flow->receive_salt.high ^ ((uint64_t)stream->ssrc << 16 | *index >> 32);
+        uint32_t low = flow->receive_salt.low ^ (uint32_t)*index;
         if (mc_gcm_open(
                 flow->receive, high, low, packet, header, packet + header, payload, packet + header,
                 packet + header + payload)
             != 0)
-            return 0;
+            return -1;
     }
-    if (index > flow->last_index) flow->last_index = index;
+    if (*index > stream->last_index) stream->last_index = *index;
+    return (ssize_t)payload;
+}
+
+// Writes and seals what goes along one edge.
+static inline size_t write_packet(
+    limit *loop, const struct edge *edge, const uint8_t *packet, size_t header, size_t payload, uint64_t index,
+    uint8_t *out) {
     memcpy(out, packet, header);
-    out[1] = (uint8_t)((packet[1] & 0x80) | flow->payload_type);
-    uint64_t out_index = index + flow->number_offset;
+    out[1] = (uint8_t)((packet[1] & 0x80) | edge->payload_type);
+    uint64_t out_index = index + number_offset;
     write16(out + 2, (uint16_t)out_index);
-    write32(out + 4, read32(packet + 4) + flow->time_offset);
-    write32(out + 8, flow->ssrc);
+    write32(out + 4, read32(packet + 4) + time_offset);
+    write32(out + 8, edge->ssrc);
     if (loop->level == LIMIT_IO) {
         memcpy(out + header, packet + header, payload + TAG_BYTES);
     } else {
-        struct flow *to = &loop->flows[flow->to];
+        struct flow *to = &loop->flows[edge->to];
         mc_gcm_seal(
-            to->send, to->send_salt.high ^ ((uint64_t)flow->ssrc << 16 | out_index >> 32),
+            to->send, to->send_salt.high ^ ((uint64_t)edge->ssrc << 16 | out_index >> 32),
             to->send_salt.low ^ (uint32_t)out_index, out, header, packet + header, payload, out + header,
             out + header + payload);
     }
     return header + payload + TAG_BYTES;
 }
 
-// Adds `size` bytes at `out` for `name` to the messages, or to the last one when it may be one of its
-// segments.
-static inline unsigned append(
-    limit *loop, unsigned messages, unsigned parts, struct sockaddr_in *name, uint8_t *out, size_t size) {
-    loop->sent_parts[parts] = (struct iovec){out, size};
-    if (loop->level == LIMIT_SEGMENTED && messages) {
-        struct msghdr *last = &loop->sent[messages - 1].msg_hdr;
-        size_t first = last->msg_iov[0].iov_len, newest = last->msg_iov[last->msg_iovlen - 1].iov_len;
-        if (last->msg_name == name && newest == first && size <= first) {
-            last->msg_iovlen++;
-            last->msg_control = &loop->controls[messages - 1];
+// Adds `size` bytes at `out` for `to` to the messages, or to the last one for it when they may be one of its segments:
+// each receiver's order is kept.
+static inline unsigned append(limit *loop, unsigned messages, struct flow *to, uint8_t *out, size_t size) {
+    if (loop->level == LIMIT_SEGMENTED && to->batch == loop->batch) {
+        struct msghdr *last = &loop->sent[to->message].msg_hdr;
+        size_t parts = last->msg_iovlen;
+        size_t first = last->msg_iov[0].iov_len, newest = last->msg_iov[parts - 1].iov_len;
+        if (parts < SEGMENTS && newest == first && size <= first) {
+            last->msg_iov[last->msg_iovlen++] = (struct iovec){out, size};
+            last->msg_control = &loop->controls[to->message];
             last->msg_controllen = sizeof loop->controls[0];
             uint16_t segment = (uint16_t)first;
-            memcpy(CMSG_DATA(&loop->controls[messages - 1].header), &segment, sizeof segment);
+            memcpy(CMSG_DATA(&loop->controls[to->message].header), &segment, sizeof segment);
             return messages;
         }
     }
+    to->batch = loop->batch;
+    to->message = messages;
+    loop->sent_parts[messages][0] = (struct iovec){out, size};
     loop->sent[messages].msg_hdr = (struct msghdr){
-        .msg_name = name, .msg_namelen = sizeof *name, .msg_iov = &loop->sent_parts[parts], .msg_iovlen = 1};
+        .msg_name = &to->name, .msg_namelen = sizeof to->name, .msg_iov = loop->sent_parts[messages],
+        .msg_iovlen = 1};
     return messages + 1;
 }
 
-unsigned limit_step(limit *loop) {
-    for (int i = 0; i < BATCH; i++) loop->received[i].msg_hdr.msg_namelen = sizeof loop->names[i];
-    int received = recvmmsg(loop->fd, loop->received, BATCH, MSG_DONTWAIT, NULL);
-    unsigned messages = 0, packets = 0;
-    for (int i = 0; i < received; i++) {
-        struct flow *flow = find(loop, &loop->names[i]);
-        if (!flow) continue;
-        uint8_t *out = loop->output + packets * SLOT_BYTES;
-        size_t size = forward(loop, flow, loop->input + i * SLOT_BYTES, loop->received[i].msg_len, out);
-        if (!size) continue;
-        messages = append(loop, messages, packets, &loop->flows[flow->to].name, out, size);
-        packets++;
-    }
-    unsigned done = 0;
+// Sends what was made. Returns how many packets left.
+static unsigned flush(limit *loop, unsigned messages) {
+    unsigned done = 0, sent = 0;
     while (done < messages) {
-        int result = sendmmsg(loop->fd, loop->sent + done, messages - done, MSG_DONTWAIT);
+        unsigned some = messages - done < MESSAGES ? messages - done : MESSAGES;
+        int result = sendmmsg(loop->fd, loop->sent + done, some, MSG_DONTWAIT);
         if (result <= 0) break;
         done += (unsigned)result;
     }
-    unsigned sent = 0;
     for (unsigned i = 0; i < done; i++) sent += (unsigned)loop->sent[i].msg_hdr.msg_iovlen;
+    loop->batch++;
+    return sent;
+}
+
+unsigned limit_step(limit *loop, unsigned *taken) {
+    for (int i = 0; i < BATCH; i++) loop->received[i].msg_hdr.msg_namelen = sizeof loop->names[i];
+    int received = recvmmsg(loop->fd, loop->received, BATCH, MSG_DONTWAIT, NULL);
+    unsigned messages = 0, packets = 0, sent = 0;
+    for (int i = 0; i < received; i++) {
+        uint8_t *packet = loop->input + i * SLOT_BYTES;
+        size_t count = loop->received[i].msg_len;
+        size_t header = header_bytes(packet, count);
+        struct flow *flow = header ? find(loop, &loop->names[i]) : NULL;
+        struct stream *stream = flow ? stream_of(flow, read32(packet + 8)) : NULL;
+        if (!stream) continue;
+        uint64_t index;
+        ssize_t payload = open_packet(loop, flow, stream, packet, count, header, &index);
+        if (payload < 0) continue;
+        if (packets + stream->edge_count > OUTPUTS) {
+            sent += flush(loop, messages);
+            messages = packets = 0;
+        }
+        for (unsigned k = 0; k < stream->edge_count && packets < OUTPUTS; k++) {
+            uint8_t *out = loop->output + packets++ * SLOT_BYTES;
+            size_t size =
+                write_packet(loop, &stream->edges[k], packet, header, (size_t)payload, index, out);
+            messages = append(loop, messages, &loop->flows[stream->edges[k].to], out, size);
+        }
+    }
+    if (messages) sent += flush(loop, messages);
+    if (taken) *taken = received > 0 ? (unsigned)received : 0;
     return sent;
 }

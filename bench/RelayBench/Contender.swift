@@ -47,16 +47,18 @@ final class LimitContender: Contender {
         port = limit_port(loop)
         for client in fleet.clients {
             let keys = client.masterKeys
-            _ = limit_add(loop, client.port, keys.receiveKey, keys.receiveSalt, keys.sendKey, keys.sendSalt)
+            _ = limit_add(
+                loop, 0x7F00_0001, client.port, keys.receiveKey, keys.receiveSalt, keys.sendKey, keys.sendSalt)
         }
         for number in fleet.clients.indices {
             limit_connect(
-                loop, UInt32(number), UInt32(number ^ 1), 0x2000_0000 + UInt32(number), Fleet.payloadType)
+                loop, UInt32(number), fleet.clients[number].ssrc, UInt32(number ^ 1), 0x2000_0000 + UInt32(number),
+                Fleet.payloadType)
         }
     }
 
     deinit { limit_destroy(loop) }
 
-    func step(now: Instant) { _ = limit_step(loop) }
+    func step(now: Instant) { _ = limit_step(loop, nil) }
     func settle(now: Instant) {}
 }

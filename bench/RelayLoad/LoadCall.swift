@@ -20,13 +20,14 @@ final class LoadBench: @unchecked Sendable {
     /// Starts a relay and follows its whole log.
     init(
         _ loop: EventLoop, _ options: LoadOptions, _ report: LoadReport, binary: String? = nil,
-        keepsFingerprints: Bool = false
+        keepsFingerprints: Bool = false, workers: Int = 1, serving: [String] = []
     ) async throws {
         self.loop = loop
         self.options = options
         self.report = report
         random = .seeded(options.seed)
-        relay = try RelayProcess(loop, binary: binary ?? options.binary, seed: options.seed)
+        relay = try RelayProcess(
+            loop, binary: binary ?? options.binary, seed: options.seed, workers: workers, options: serving)
         http = try HTTPClient(loop, port: relay.httpPort, key: relay.key)
         fleet = ClientFleet(loop, seed: options.seed)
         let log = LogChecker(loop)

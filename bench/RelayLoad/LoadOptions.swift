@@ -17,7 +17,14 @@ struct LoadOptions: Sendable {
     /// Multiplies every long form's own count.
     var scale = 1.0
 
-    static let names = ["calls", "outcomes", "crossings", "kill9", "memory", "cycles"]
+    /// The worker's and the limit's waiting policy.
+    var gather = "auto"
+    /// Where a scenario that is run as a process of its own finds its relay.
+    var httpPort: UInt16?
+
+    static let names = ["calls", "outcomes", "crossings", "kill9", "memory", "cycles"] + measurements
+    /// Those that measure, beside the limit: they want the machine for themselves.
+    static let measurements = ["cost", "capacity", "footprint", "storm", "group"]
 
     static let usage = """
         usage: RelayLoad SCENARIO… [options]       (all: every scenario)
@@ -28,14 +35,21 @@ struct LoadOptions: Sendable {
           kill9      calls while control is killed again and again: no event lost or doubled, one outcome a call
           memory     ring, answer and hang up for ever: resident memory, descriptors, threads
           cycles     the same on conductor and engine in this process, in virtual time
+          cost       CPU of the worker per forwarded packet and added latency, beside the limit process
+          capacity   how many calls a core carries without loss, relay and limit, and the latency at half of it
+          footprint  memory of prepared participants and joined calls, cost of idling, CPU of a set-up
+          storm      forwarding latency while 200 people join a second
+          group      rooms of eight: the worker's CPU against what forwarding alone predicts
+          measure    the last five
 
           --short      the form that `make test` runs: seconds instead of minutes
           --json       one JSON object per line on standard output
           --seed N     of every random choice (printed when something fails)
           --relay PATH the relay's binary (default: media-relay beside this program)
-          --rate N     calls per second
+          --rate N     calls per second; packets per second (cost, storm, group)
           --seconds N  how long (calls, outcomes)
-          --count N    how many runs of each crossing, kills, cycles
+          --count N    how many runs of each crossing, kills, cycles, pairs of windows, prepared participants
+          --gather X   auto, on or off: the relay's waiting policy, and the limit's
           --scale X    multiplies the long form's counts (default 1)
 
         """
@@ -54,18 +68,30 @@ struct LoadOptions: Sendable {
             case "--count":
                 guard let value = rest.popFirst().flatMap({ Int($0) }), value > 0 else { return nil }
                 count = value
+            case "--gather":
+                guard let value = rest.popFirst(), ["auto", "on", "off"].contains(value) else { return nil }
+                gather = value
+            case "--http":
+                guard let value = rest.popFirst().flatMap({ UInt16($0) }) else { return nil }
+                httpPort = value
             case "all": scenarios = Self.names
+            case "measure": scenarios += Self.measurements
+            case JoinStorm.name: scenarios.append(argument)
             default:
                 guard Self.names.contains(argument) else { return nil }
                 scenarios.append(argument)
             }
         }
         guard !scenarios.isEmpty else { return nil }
-        if binary.isEmpty {
-            let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
-            binary = (own as NSString).deletingLastPathComponent + "/media-relay"
-        }
+        if binary.isEmpty { binary = Self.beside("media-relay") }
     }
+
+    /// A program beside this one.
+    static func beside(_ name: String) -> String { (ownPath as NSString).deletingLastPathComponent + "/" + name }
+    static var ownPath: String {
+        (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+    }
+    var limitBinary: String { Self.beside("RelayLimit") }
 
     private static func positive(_ text: String?) -> Double? {
         text.flatMap { Double($0) }.flatMap { $0 > 0 && $0.isFinite ? $0 : nil }

@@ -47,6 +47,12 @@ struct Main {
                 case "cycles": try CyclesScenario.run(loop, options, report)
                 case "crossings": try await CrossingsScenario.run(loop, options, report)
                 case "kill9": try await KillScenario.run(loop, options, report)
+                case "cost": try await CostScenario.run(loop, options, report)
+                case "capacity": try await CapacityScenario.run(loop, options, report)
+                case "footprint": try await FootprintScenario.run(loop, options, report)
+                case "storm": try await StormScenario.run(loop, options, report)
+                case "group": try await GroupScenario.run(loop, options, report)
+                case JoinStorm.name: try await JoinStorm.run(loop, options, report)
                 default: preconditionFailure("\(name) is in the table of names only")
                 }
             } catch {

@@ -13,17 +13,21 @@ final class RelayProcess: @unchecked Sendable {
     let httpPort: UInt16
     let mediaPort: UInt16
     let key: SigningKey
-    private let secret = "the secret of a load test, not of anybody's relay"
+    static let secret = "the secret of a load test, not of anybody's relay"
     private let loop: EventLoop
     private(set) var processID: Int32 = 0
     private let log: Int32
+    private let workers: Int
+    private let options: [String]
 
-    /// Ports below the range that the system gives to clients: while control is away, a client that connects to a port of that
+    /// `options`: more of `serve`'s. Ports below the range that the system gives to clients: while control is away, a client that connects to a port of that
     /// range could find itself.
-    init(_ loop: EventLoop, binary: String, seed: UInt64) throws {
+    init(_ loop: EventLoop, binary: String, seed: UInt64, workers: Int = 1, options: [String] = []) throws {
         self.loop = loop
         self.binary = binary
-        key = try SigningKey(id: "load", secret: Array(secret.utf8))
+        self.workers = workers
+        self.options = options
+        key = try SigningKey(id: "load", secret: Array(Self.secret.utf8))
         var random = RandomSource.seeded(seed &+ UInt64(getpid()))
         guard let http = Self.freePort(SOCK_STREAM, &random), let media = Self.freePort(SOCK_DGRAM, &random) else {
             throw LoadFailure("no free ports between 20000 and 32000")
@@ -52,21 +56,28 @@ final class RelayProcess: @unchecked Sendable {
 
     /// Starts control and waits until it takes rooms.
     func start() async throws {
-        let arguments = [
-            binary, "serve", "--http", "127.0.0.1:\(httpPort)", "--media", "127.0.0.1:\(mediaPort)", "--data",
-            dataFolder, "--key", "load:\(secret)", "--workers", "1", "--admin", "off", "--requests-per-second",
-            "100000", "--log-level", "warning",
-        ]
+        let arguments =
+            [
+                binary, "serve", "--http", "127.0.0.1:\(httpPort)", "--media", "127.0.0.1:\(mediaPort)", "--data",
+                dataFolder, "--key", "load:\(Self.secret)", "--workers", "\(workers)", "--admin", "off",
+                "--requests-per-second",
+                "100000", "--log-level", "warning",
+            ] + options
+        processID = try Self.spawn(arguments, output: log)
+        Interrupts.watch(self)
+        try await waitUntilReady()
+    }
+
+    /// Starts a program, the first of `arguments`, in a session of its own.
+    static func spawn(_ arguments: [String], output: Int32) throws -> Int32 {
         var pointers = arguments.map { strdup($0) } + [nil]
         let result = pointers.withUnsafeMutableBufferPointer { buffer -> Int32 in
             guard let base = buffer.baseAddress else { return -EINVAL }
-            return lio_spawn_session(binary, UnsafePointer(base), lio_environment(), log)
+            return lio_spawn_session(arguments[0], UnsafePointer(base), lio_environment(), output)
         }
         for pointer in pointers { free(pointer) }
-        guard result > 0 else { throw LoadFailure("\(binary) did not start: error \(-result)") }
-        processID = result
-        Interrupts.watch(self)
-        try await waitUntilReady()
+        guard result > 0 else { throw LoadFailure("\(arguments[0]) did not start: error \(-result)") }
+        return result
     }
 
     private func waitUntilReady() async throws {

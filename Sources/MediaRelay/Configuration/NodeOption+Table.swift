@@ -1,3 +1,5 @@
+import RelayCore
+
 extension NodeOption {
     /// The one table. Its order is that of `--help` and of the reference.
     package static let all: [NodeOption] = addresses + node + access + webhooks + retention + log
@@ -36,6 +38,9 @@ extension NodeOption {
         NodeOption(
             name: .gather, group: .node, form: .word(["auto", "on", "off"]), value: "auto|on|off", standard: "auto",
             summary: "bounded wait for more packets under load"),
+        NodeOption(
+            name: .transportsPerWorker, group: .node, form: .number(1...Int64(EngineConfiguration().maxTransports)),
+            value: "N", unit: "sessions", standard: "2000", summary: "what a worker takes before new ones get 503"),
         NodeOption(
             name: .prompts, group: .node, form: .folder, value: "DIR", standard: "none: tones only",
             reload: .liveNote("what is being played goes on as it was"),

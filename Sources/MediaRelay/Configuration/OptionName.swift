@@ -6,6 +6,7 @@ package enum OptionName: String, CaseIterable, Sendable {
     case mediaTCP = "media-tcp"
     case announce
     case data, workers, gather, prompts, demo
+    case transportsPerWorker = "transports-per-worker"
     case key
     case maxTokenLifetime = "max-token-lifetime"
     case requestsPerSecond = "requests-per-second"

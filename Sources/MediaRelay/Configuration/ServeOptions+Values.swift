@@ -13,6 +13,7 @@ extension ServeOptions {
         case .data: [data]
         case .workers: ["\(workers)"]
         case .gather: [gather.rawValue]
+        case .transportsPerWorker: ["\(transportsPerWorker)"]
         case .prompts: prompts.map { [$0] } ?? []
         case .demo: ["\(demo)"]
         case .key: keys

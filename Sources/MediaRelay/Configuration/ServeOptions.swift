@@ -1,5 +1,6 @@
 import Glibc
 import RTPCore
+import RelayCore
 
 /// What a node is told, by flags, environment or file, with every default filled in. What options there are says `NodeOption`; here
 /// is what their values mean. Refuses what would be unsafe: plain HTTP beyond loopback without a word.
@@ -27,6 +28,7 @@ package struct ServeOptions: Sendable {
     package var maxTokenLifetimeSeconds: Int64 = 12 * 3_600
     package var requestsPerSecond: Int64 = 100
     package var gather = WorkerOptions.Gather.auto
+    package var transportsPerWorker = ConductorConfiguration().transportsPerWorker
     /// `NAME=URL`; `NAME=whsec_…` or `NAME=@FILE`; `NAME=legacy`.
     package var webhooks: [String] = []
     package var webhookSecrets: [String] = []
@@ -105,6 +107,7 @@ package struct ServeOptions: Sendable {
         case .gather:
             guard let gather = WorkerOptions.Gather(rawValue: value) else { throw Self.refusal(given, value) }
             self.gather = gather
+        case .transportsPerWorker: transportsPerWorker = Int(try Self.number(given))
         }
     }
 

@@ -69,8 +69,10 @@ final class Node {
         certificate = options.tlsCertificate.flatMap { ConfigurationInput.contents(of: $0) }
         for fault in faults { log.write(.warning, "a prompt's file is left out: \(fault)") }
         let restored = RestoredRooms(contents, log: log)
+        var bounds = ConductorConfiguration()
+        bounds.transportsPerWorker = options.transportsPerWorker
         let conductor = Conductor(
-            configuration: ConductorConfiguration(), random: .system, restoring: restored.rooms,
+            configuration: bounds, random: .system, restoring: restored.rooms,
             idempotency: contents.keys.compactMap { RecordCoding.decodeKey($0.record, log: log) },
             nextSeq: contents.lastSeq + 1, isSameBoot: !journal.isFromEarlierBoot,
             knownEnded: { ended.outcome(of: $0) }, shelved: restored.shelved,

@@ -115,6 +115,15 @@ extension SimulatedClient {
         }
     }
 
+    /// Takes note of a packet with a transport-wide number that a load generator received in its place; it goes into the
+    /// next feedback. Returns whether that has become due at a new time.
+    public func noteArrival(_ number: UInt16, now: Instant, within delay: Interval) -> Bool {
+        feedback.record(number, arrival: now)
+        guard feedbackAt == .distantFuture else { return false }
+        feedbackAt = now + delay
+        return true
+    }
+
     func askForRepairs() {
         for ssrc in received.keys.sorted() {
             guard let stream = received[ssrc], stream.repairDeadline <= now else { continue }

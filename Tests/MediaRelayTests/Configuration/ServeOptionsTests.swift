@@ -30,6 +30,15 @@ import Testing
         #expect(!options.demo)
     }
 
+    @Test("a worker takes as many sessions as it is told, but no more than its engine has room for") func transports()
+        throws
+    {
+        #expect(try options([]).transportsPerWorker == 2_000)
+        #expect(try options(["--transports-per-worker", "8192"]).transportsPerWorker == 8_192)
+        #expect(refusal(["--transports-per-worker", "8193"]) != nil)
+        #expect(refusal(["--transports-per-worker", "0"]) != nil)
+    }
+
     @Test("flags win over the environment, option by option") func environment() throws {
         let environment = [
             "HOME": "/h", "MEDIA_RELAY_HTTP": "127.0.0.1:1", "MEDIA_RELAY_DATA": "/d", "MEDIA_RELAY_DEMO": "true",

@@ -1,0 +1,254 @@
+import CLinuxIO
+import Glibc
+import MediaRelay
+import RTPCore
+import RelayCore
+import RelayTesting
+
+/// What the clients of a run send. Audio: 50 packets of 120 bytes a second. Video besides: 37.5 pictures of 4 packets with 1,150
+/// bytes a second. Bytes are those of RTP header and payload, before protection.
+enum MediaProfile: String, CaseIterable {
+    case audio
+    case audioVideo = "av"
+
+    /// A client's packets in a second.
+    var packetsPerSecond: Int { self == .audio ? 50 : 200 }
+    /// A 1:1 call's, both ways.
+    var packetsPerCall: Int { 2 * packetsPerSecond }
+    static let audioByteCount = 120
+    static let videoByteCount = 1_150
+    static let burst = 4
+    static let audioPeriod: Int64 = 20_000_000
+    static let videoPeriod: Int64 = 26_666_667
+}
+
+/// Makes the media of a fleet's clients in time, by way of one forwarder at a time, and counts what comes back. Everything that
+/// comes is counted and looked through for gaps; each fifth packet is opened, compared with what was sent, and its way timed.
+/// Runs on the loop's thread and takes it for itself meanwhile: one processor is the clients'.
+final class MediaMill {
+    static let sampleEvery = 5
+
+    private unowned let fleet: MediaFleet
+    /// By client; empty: that client has no media this way.
+    private var legs: [MediaLeg?] = []
+    private var target: UInt16 = 0
+    private let payload: UnsafeMutablePointer<UInt8>
+    /// The schedule of each kind: who sends, when within a period.
+    private var audio = Cycle(period: MediaProfile.audioPeriod)
+    private var video = Cycle(period: MediaProfile.videoPeriod)
+    private let spins: Bool
+    private let poller: Poller
+    // What came.
+    private(set) var received = 0
+    private(set) var gaps = 0
+    private(set) var unopened = 0
+    private(set) var sent = 0
+    private(set) var behind: Int64 = 0
+    private var latencies: [Int32] = []
+    private(set) var isTiming = false
+    /// When a client first got something, in a run that asks.
+    var firstArrival: ((Int, Instant) -> Void)?
+
+    /// Who sends when: offsets within a period, in order.
+    private struct Cycle {
+        var period: Int64
+        var entries: [(offset: Int64, client: Int32)] = []
+        var next = 0
+        var round: Int64 = 0
+
+        mutating func begin(_ clients: Range<Int>, _ random: inout RandomSource) {
+            entries = clients.map { (Int64.random(in: 0..<period, using: &random), Int32($0)) }
+            entries.sort { $0.offset < $1.offset }
+            next = 0
+            round = 0
+        }
+
+        /// Since the run's start; never when nobody sends.
+        var due: Int64 { entries.isEmpty ? .max : round * period + entries[next].offset }
+
+        mutating func advance() {
+            next += 1
+            guard next == entries.count else { return }
+            next = 0
+            round += 1
+        }
+    }
+
+    init(_ fleet: MediaFleet, spins: Bool) throws {
+        self.fleet = fleet
+        self.spins = spins && sysconf(Int32(_SC_NPROCESSORS_ONLN)) > 1
+        payload = .allocate(capacity: LoadPort.slotByteCount)
+        poller = try Poller()
+        try poller.add(fleet.port.descriptor, token: 1, for: .reading)
+        for index in 0..<LoadPort.slotByteCount { payload[index] = UInt8(truncatingIfNeeded: index &* 31) }
+        latencies.reserveCapacity(400_000)
+    }
+
+    deinit { payload.deallocate() }
+
+    /// Directs everything to a forwarder: `legs` by client.
+    func use(_ legs: [MediaLeg?], port: UInt16) {
+        self.legs = legs
+        target = port
+    }
+
+    /// Chooses who sends. Phases are drawn, so packets come as those of people who do not know each other.
+    func schedule(_ clients: Range<Int>, _ profile: MediaProfile, slowedBy factor: Int64 = 1, seed: UInt64) {
+        var random = RandomSource.seeded(seed)
+        audio = Cycle(period: MediaProfile.audioPeriod * factor)
+        video = Cycle(period: MediaProfile.videoPeriod * factor)
+        audio.begin(clients, &random)
+        video.begin(profile == .audioVideo ? clients : 0..<0, &random)
+        origin = MonotonicClock.now().nanoseconds
+    }
+
+    private var origin: Int64 = 0
+
+    /// Begins to count anew.
+    func reset() {
+        (received, gaps, unopened, sent, behind) = (0, 0, 0, 0, 0)
+        latencies.removeAll(keepingCapacity: true)
+        isTiming = false
+    }
+
+    func startTiming() { isTiming = true }
+
+    /// The times of the packets that were timed, ns, sorted.
+    func takeLatencies() -> [Int32] { latencies.sorted() }
+
+    /// Sends and receives until then.
+    func run(until end: Instant) {
+        var turn = 0
+        while true {
+            let now = MonotonicClock.now()
+            guard now < end else { break }
+            let made = sendDue(now.nanoseconds)
+            let came = fleet.port.receive { fleet.take($0, now: now) }
+            turn &+= 1
+            if fleet.deadline <= now, made == 0 || turn & 7 == 0 { fleet.advance(to: now) }
+            guard made == 0, came == 0, !spins else { continue }
+            let due = Instant(nanoseconds: origin &+ min(audio.due, video.due, Int64.max / 2 - origin))
+            _ = poller.wait(until: min(end, due, fleet.deadline), now: MonotonicClock.now())
+        }
+        Interrupts.exitIfSet()
+    }
+
+    /// Only receives: what is still under way.
+    func drain(for interval: Interval) {
+        let end = MonotonicClock.now() + interval
+        while true {
+            let now = MonotonicClock.now()
+            guard now < end else { return }
+            if fleet.port.receive({ fleet.take($0, now: now) }) == 0 {
+                if fleet.deadline <= now { fleet.advance(to: now) }
+                _ = poller.wait(until: min(end, fleet.deadline), now: MonotonicClock.now())
+            }
+        }
+    }
+
+    // MARK: Sending
+
+    /// What is due, at most a batch.
+    private func sendDue(_ now: Int64) -> Int {
+        let elapsed = now - origin
+        var count = 0
+        while count < LoadPort.slotCount - MediaProfile.burst {
+            if audio.due <= elapsed {
+                behind = max(behind, elapsed - audio.due)
+                send(Int(audio.entries[audio.next].client), stream: 0, packets: 1, now)
+                audio.advance()
+                count += 1
+            } else if video.due <= elapsed {
+                behind = max(behind, elapsed - video.due)
+                send(Int(video.entries[video.next].client), stream: 1, packets: MediaProfile.burst, now)
+                video.advance()
+                count += MediaProfile.burst
+            } else {
+                break
+            }
+        }
+        if count > 0 { fleet.port.flush() }
+        return count
+    }
+
+    @inline(__always) private func send(_ client: Int, stream: Int, packets: Int, _ now: Int64) {
+        guard let leg = legs[client], stream < leg.outgoing.count else { return }
+        let byteCount =
+            (stream == 0 ? MediaProfile.audioByteCount : MediaProfile.videoByteCount) - MediaLeg.headerByteCount
+        for packet in 0..<packets {
+            let count = leg.makePacket(
+                stream, at: fleet.port.slot(), payload: payload, payloadByteCount: byteCount, isFirst: packet == 0,
+                marker: packet == packets - 1, now: now)
+            fleet.port.commit(count, from: client, to: target, joins: packet > 0)
+        }
+        sent += packets
+    }
+
+    // MARK: Receiving
+
+    /// A packet of RTP.
+    @inline(__always) func take(_ arrival: LoadPort.Arrival, now: Instant) {
+        guard arrival.peer.port == target, arrival.client < legs.count, let leg = legs[arrival.client],
+            let header = RTPHeader(UnsafeBufferPointer(start: arrival.bytes, count: arrival.count).span),
+            header.payloadType != leg.repairType
+        else { return }
+        let stream = index(of: header.ssrc, in: leg)
+        let index = leg.incoming[stream].estimator.estimate(header.sequenceNumber)
+        leg.incoming[stream].estimator.update(index)
+        let next = leg.incoming[stream].next
+        if next != 0, index > next { gaps += Int(index - next) }
+        leg.incoming[stream].next = max(next, index + 1)
+        received += 1
+        if leg.transportCCID != 0 { noteNumber(header, arrival, leg, now) }
+        if let firstArrival { firstArrival(arrival.client, now) }
+        leg.sampled += 1
+        guard leg.sampled == Self.sampleEvery else { return }
+        leg.sampled = 0
+        open(arrival, header, leg, index, now)
+    }
+
+    @inline(__always) private func index(of ssrc: UInt32, in leg: MediaLeg) -> Int {
+        for stream in leg.incoming.indices where leg.incoming[stream].ssrc == ssrc { return stream }
+        leg.incoming.append(MediaLeg.Incoming(ssrc: ssrc))
+        return leg.incoming.count - 1
+    }
+
+    @inline(__always) private func noteNumber(
+        _ header: RTPHeader, _ arrival: LoadPort.Arrival, _ leg: MediaLeg, _ now: Instant
+    ) {
+        let bytes = UnsafeBufferPointer(start: arrival.bytes, count: arrival.count).span
+        var cursor = HeaderExtensionCursor(header)
+        while let element = cursor.next(in: bytes) {
+            guard element.id == leg.transportCCID, element.byteCount == 2 else { continue }
+            let number = UInt16(bytes[element.offset]) << 8 | UInt16(bytes[element.offset + 1])
+            if leg.client.control.noteArrival(number, now: now, within: .milliseconds(100)) {
+                fleet.schedule(leg.client, at: now + .milliseconds(100))
+            }
+            return
+        }
+    }
+
+    private func open(
+        _ arrival: LoadPort.Arrival, _ header: RTPHeader, _ leg: MediaLeg, _ index: UInt64, _ now: Instant
+    ) {
+        let count = leg.receiving.openRTP(
+            arrival.bytes, count: arrival.count, headerByteCount: header.headerByteCount, ssrc: header.ssrc,
+            index: index)
+        let content = arrival.bytes + header.headerByteCount
+        let byteCount = count - header.headerByteCount
+        guard count >= 0, byteCount >= MediaLeg.stampByteCount else {
+            unopened += 1
+            return
+        }
+        let sender = Int(MediaLeg.load(content + 2) >> 32)
+        guard sender != arrival.client, leg.client.roommates.contains(sender),
+            (MediaLeg.stampByteCount..<byteCount).allSatisfy({ content[$0] == UInt8(truncatingIfNeeded: $0 &* 31) })
+        else {
+            unopened += 1
+            return
+        }
+        guard isTiming else { return }
+        let took = now.nanoseconds - Int64(bitPattern: MediaLeg.load(content + 10))
+        latencies.append(Int32(clamping: took))
+    }
+}
