@@ -71,16 +71,17 @@ histories: packages
 	HISTORIES=$(or $(HISTORIES),1000000) SEED=$(SEED) $(SWIFT) test -c release --scratch-path .build/testing \
 		-Xswiftc -enable-testing --filter HistoryTests
 
-## The product beside the C limit loop, in one process; then calls against a relay: outcome, commit, events per second.
-bench: build
-	$(SWIFT) build -c release --product RelayBench
-	$(SWIFT) build -c release --product RelayLoad
-	.build/release/RelayBench $(if $(JSON),--json)
-	.build/release/RelayLoad calls outcomes $(if $(JSON),--json)
+## The relay beside the limit, in some 15 min: a table of targets, bench/out/report.html, a line of bench/history.jsonl. Wants the
+## machine for itself. ONLY=cost: that step; JSON=1: lines of JSON. bench-quick: the forwarding step and one rate.
+BENCH = @for product in media-relay RelayBench RelayLoad RelayLimit; do \
+	$(SWIFT) build -c release --product $$product $(if $(JSON),>/dev/null 2>&1) || exit 1; done
+bench: packages
+	$(BENCH)
+	@bench/bench.py $(if $(JSON),--json) $(foreach step,$(ONLY),--only $(step))
 
 bench-quick: packages
-	@$(SWIFT) build -c release --product RelayBench $(if $(JSON),>/dev/null 2>&1)
-	@.build/release/RelayBench --quick $(if $(JSON),--json)
+	$(BENCH)
+	@bench/bench.py --quick $(if $(JSON),--json)
 
 ## How soon both sides hear and see each other after the answer: Chromium and wrtc at 50 ms one way (root).
 bench-ring: build
