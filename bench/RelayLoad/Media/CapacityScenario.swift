@@ -20,23 +20,25 @@ enum CapacityScenario {
     }
 
     static func run(_ loop: EventLoop, _ options: LoadOptions, _ report: LoadReport) async throws {
-        var passed = 0
+        var (passed, failed) = (0, 0)
         report.line("capacity: calls of two on one core without a lost packet, p99 of the added latency under 10 ms")
         for profile in options.isShort ? [.audioVideo] : MediaProfile.allCases {
             let rig = try await MediaRig(loop, options, report)
             do {
-                try await climb(rig, profile)
-                passed += 1
+                if try await climb(rig, profile) { passed += 1 } else { failed += 1 }
             } catch {
                 await rig.stop()
                 throw error
             }
             await rig.stop()
         }
-        report.count("capacity", passed: passed, failed: 0, faults: [])
+        report.count(
+            "capacity", passed: passed, failed: failed,
+            faults: failed > 0 ? ["a forwarder did not carry the ladder's first rung"] : [])
     }
 
-    private static func climb(_ rig: MediaRig, _ profile: MediaProfile) async throws {
+    /// Whether both carried something.
+    private static func climb(_ rig: MediaRig, _ profile: MediaProfile) async throws -> Bool {
         let isShort = rig.bench.options.isShort
         var ladders = [Ladder(), Ladder()]
         var rate = isShort ? 2_000 : first
@@ -61,16 +63,18 @@ enum CapacityScenario {
             rate *= isShort ? 3 : step
         }
         try await tell(rig, profile, ladders[0], ladders[1])
+        return ladders.allSatisfy { $0.calls > 0 }
     }
 
     /// The window in which it carried that many calls; nil when it never did, with what failed.
     private static func climbed(
         _ rig: MediaRig, _ profile: MediaProfile, _ calls: Int, _ forwarder: Forwarder
     ) async -> (window: LoadWindow?, reason: String) {
+        let isShort = rig.bench.options.isShort
         var duel = rig.duel(profile, 0..<2 * calls)
-        duel.seconds = rig.bench.options.isShort ? 0.5 : 4
+        duel.seconds = isShort ? 0.5 : 4
         var reason = ""
-        for attempt in 0..<tries {
+        for attempt in 0..<(isShort ? 1 : tries) {
             let window = duel.window(forwarder, seed: UInt64(attempt) &+ 1)
             let p99 = window.latency(0.99)
             rig.bench.report.say(
@@ -78,6 +82,8 @@ enum CapacityScenario {
                     + "\(window.lost) lost, p99 \(LoadReport.number(p99 / 1_000)) ms, "
                     + "\(LoadReport.number(window.busy * 100)) % of a core")
             await rig.bench.loop.sleep(for: .milliseconds(200))
+            // The short form runs on machines that do other things as well.
+            if isShort { return window.unopened == 0 ? (window, "") : (nil, "unopened") }
             if window.lost == 0, window.gaps == 0, p99 < latencyLimit, window.sentShare > 0.99 { return (window, "") }
             // A generator that is late, or does not take what came, says nothing of the forwarder.
             reason =
@@ -115,7 +121,6 @@ enum CapacityScenario {
         let half = max(1, relay.calls / 2)
         var duel = rig.duel(profile, 0..<2 * half)
         duel.seconds = 2
-        duel.isRealTime = true
         let forwarder = try rig.relay()
         let isRealTime = forwarder.setRealTime(true)
         let result = await duel.measure(

@@ -40,8 +40,8 @@ struct Duel {
     var receivers = 1
     var slowedBy: Int64 = 1
     var seconds = 2.0
-    /// Under SCHED_FIFO, where permitted.
-    var isRealTime = false
+    /// The thread that forwards under SCHED_FIFO, where permitted: what else the machine does is in neither's figures.
+    var isRealTime = true
 
     /// Packets that should be forwarded in a second.
     var rate: Double { Double(clients.count * profile.packetsPerSecond * receivers) / Double(slowedBy) }

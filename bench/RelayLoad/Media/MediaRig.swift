@@ -44,12 +44,17 @@ final class MediaRig: @unchecked Sendable {
     func pin() {
         guard MediaRig.hasTwoProcessors else { return }
         _ = lio_set_thread_cpu(1)
+        // Others on the machine are nobody's load here. Not permitted to everybody.
+        lio_set_thread_nice(-15)
         if let worker = bench.relay.workerIDs().first {
             Forwarder(name: "", processID: worker, port: 0, legs: []).pin(to: 0)
         }
     }
 
-    func unpin() { _ = limit_pin_thread(0, -1) }
+    func unpin() {
+        _ = limit_pin_thread(0, -1)
+        lio_set_thread_nice(0)
+    }
 
     func relay() throws -> Forwarder {
         if let relayForwarder, relayForwarder.legs.count == fleet.clients.count { return relayForwarder }
@@ -62,6 +67,9 @@ final class MediaRig: @unchecked Sendable {
     func limit() async throws -> Forwarder {
         if let limitProcess, limitClients == fleet.clients.count { return limitProcess.forwarder }
         limitProcess?.stop()
+        // What is started has the niceness of who starts it, too.
+        unpin()
+        defer { pin() }
         let binary = bench.options.limitBinary
         let process = try await LimitProcess(fleet, binary: binary, gather: bench.options.gather)
         limitProcess = process

@@ -28,6 +28,7 @@ enum StormScenario {
         let relay = try rig.relay()
         var duel = rig.duel(.audioVideo, 0..<count)
         duel.seconds = options.isShort ? 0.7 : 3
+        duel.isRealTime = false
         let pairs = options.count ?? (options.isShort ? 1 : 5)
         var windows: (quiet: [LoadWindow], storm: [LoadWindow]) = ([], [])
         var joiners: [JoinStorm.Outcome] = []
