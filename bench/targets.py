@@ -76,7 +76,7 @@ def capacity(figures):
         ours, theirs = (figures.value("calls_per_core_zero_loss", profile=profile, forwarder=name) for name in ("relay", "limit"))
         note = f"{number(ours)} to {number(theirs)} calls" if ratio else ""
         if ratio and ratio[-1]["context"]["generator_bound"]:
-            note += ", where the generator was at its end"
+            note += f", where the generator was at its end; the ratio is of full cores by the load at {ratio[-1]['context']['at_calls']} calls"
         yield at_least(f"Calls on a core without loss, to the limit's, {words}", "≥ 0.85", ratio[-1]["value"] if ratio else None, 0.85, note=note)
         latency = figures.all("half_load_latency_over_limit_us_p99", profile=profile)
         note = f"{number(latency[-1]['context']['relay'])} to {number(latency[-1]['context']['limit'])} µs" if latency else ""

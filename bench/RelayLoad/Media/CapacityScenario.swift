@@ -16,6 +16,8 @@ enum CapacityScenario {
         var rate = 0.0
         var busy = 0.0
         var ended = ""
+        /// Share of a core, by calls.
+        var loads: [Int: Double] = [:]
         var isDone: Bool { !ended.isEmpty }
     }
 
@@ -56,6 +58,7 @@ enum CapacityScenario {
                     ladders[index].calls = calls
                     ladders[index].rate = window.packetsPerSecond
                     ladders[index].busy = window.busy
+                    ladders[index].loads[calls] = window.busy
                 } else {
                     ladders[index].ended = outcome.reason
                 }
@@ -112,11 +115,10 @@ enum CapacityScenario {
             report.figure("calls_per_core_zero_loss", Double(ladder.calls), "calls", context)
             report.figure("calls_per_core_extrapolated", whole, "calls", context)
         }
-        let context = [
-            ("profile", "\"\(profile.rawValue)\""),
-            ("generator_bound", "\(relay.ended == "generator" && limit.ended == "generator")"),
-        ]
-        report.figure("calls_per_core_ratio", Double(relay.calls) / Double(max(1, limit.calls)), "ratio", context)
+        let (ratio, common) = ratio(relay, limit)
+        report.figure(
+            "calls_per_core_ratio", ratio, "ratio",
+            [("profile", "\"\(profile.rawValue)\""), ("generator_bound", "\(common > 0)"), ("at_calls", "\(common)")])
         guard relay.calls > 1, !rig.bench.options.isShort else { return }
         let half = max(1, relay.calls / 2)
         var duel = rig.duel(profile, 0..<2 * half)
@@ -136,6 +138,16 @@ enum CapacityScenario {
             ]
             report.figure("half_load_latency_over_limit_us_\(label)", ours - theirs, "us", context)
         }
+    }
+
+    /// Calls to calls. Where the generator was at its end before a forwarder was, what both would carry if their cores were full, by
+    /// the most calls that both carried; these are the second number then.
+    private static func ratio(_ relay: Ladder, _ limit: Ladder) -> (Double, Int) {
+        let isBound = [relay, limit].contains { ["generator", "top"].contains($0.ended) }
+        guard isBound, let common = relay.loads.keys.filter({ limit.loads[$0] != nil }).max(),
+            let ours = relay.loads[common], let theirs = limit.loads[common]
+        else { return (Double(relay.calls) / Double(max(1, limit.calls)), 0) }
+        return (theirs / ours, common)
     }
 
     private static func quantiles(_ windows: [LoadWindow]) -> String {

@@ -1,3 +1,4 @@
+import CLimit
 import CLinuxIO
 import Glibc
 import RTPCore
@@ -64,6 +65,7 @@ final class LoadPort {
             throw LoadFailure("no UDP socket for the clients")
         }
         _ = lio_set_buffers(descriptor, 32 << 20, 8 << 20)
+        guard limit_stamp_arrivals(descriptor) == 0 else { throw LoadFailure("no times of arrival from the kernel") }
         port = UInt16(lio_bound_port(descriptor))
         inbox = .allocate(capacity: Self.slotCount * Self.slotByteCount)
         outbox = .allocate(capacity: Self.slotCount * Self.slotByteCount)
@@ -87,6 +89,18 @@ final class LoadPort {
         var count: Int
         var client: Int
         var peer: PeerAddress
+        /// In the batch.
+        var index: Int
+    }
+
+    /// When a packet of the batch at hand reached this machine's socket, CLOCK_REALTIME in nanoseconds: what this program was
+    /// busy with then is no part of it.
+    func arrivalTime(_ arrival: Arrival) -> Int64 { limit_arrival_ns(arrived.messages + arrival.index) }
+
+    static func wallTime() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 
     /// Takes up to 64 datagrams without waiting; returns how many there were.
@@ -111,7 +125,7 @@ final class LoadPort {
             body(
                 Arrival(
                     bytes: inbox + index * Self.slotByteCount, count: Int(arrived.messages[index].byte_count),
-                    client: client, peer: peer))
+                    client: client, peer: peer, index: index))
         }
         return count
     }

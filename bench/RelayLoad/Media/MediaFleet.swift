@@ -172,7 +172,7 @@ final class MediaFleet: LoopHandler, LoopTicker, @unchecked Sendable {
     /// What is due of a few clients: their media goes on in between.
     func advance(to now: Instant) {
         var count = 0
-        while let first = due.first, first.at <= now, count < 16 {
+        while let first = due.first, first.at <= now, count < 4 {
             _ = due.removeFirst()
             count += 1
             let client = clients[first.client]

@@ -46,8 +46,6 @@ final class MediaMill {
     private(set) var behind: Int64 = 0
     private var latencies: [Int32] = []
     private(set) var isTiming = false
-    /// When a client first got something, in a run that asks.
-    var firstArrival: ((Int, Instant) -> Void)?
 
     /// Who sends when: offsets within a period, in order.
     private struct Cycle {
@@ -148,19 +146,24 @@ final class MediaMill {
 
     // MARK: Sending
 
+    /// Packets that are sent together at most: the last one was stamped when the first was.
+    private static let batch = 16
+
     /// What is due, at most a batch.
     private func sendDue(_ now: Int64) -> Int {
         let elapsed = now - origin
+        guard min(audio.due, video.due) <= elapsed else { return 0 }
+        let stamp = LoadPort.wallTime()
         var count = 0
-        while count < LoadPort.slotCount - MediaProfile.burst {
+        while count < Self.batch {
             if audio.due <= elapsed {
                 behind = max(behind, elapsed - audio.due)
-                send(Int(audio.entries[audio.next].client), stream: 0, packets: 1, now)
+                send(Int(audio.entries[audio.next].client), stream: 0, packets: 1, stamp)
                 audio.advance()
                 count += 1
             } else if video.due <= elapsed {
                 behind = max(behind, elapsed - video.due)
-                send(Int(video.entries[video.next].client), stream: 1, packets: MediaProfile.burst, now)
+                send(Int(video.entries[video.next].client), stream: 1, packets: MediaProfile.burst, stamp)
                 video.advance()
                 count += MediaProfile.burst
             } else {
@@ -171,14 +174,14 @@ final class MediaMill {
         return count
     }
 
-    @inline(__always) private func send(_ client: Int, stream: Int, packets: Int, _ now: Int64) {
+    @inline(__always) private func send(_ client: Int, stream: Int, packets: Int, _ stamp: Int64) {
         guard let leg = legs[client], stream < leg.outgoing.count else { return }
         let byteCount =
             (stream == 0 ? MediaProfile.audioByteCount : MediaProfile.videoByteCount) - MediaLeg.headerByteCount
         for packet in 0..<packets {
             let count = leg.makePacket(
                 stream, at: fleet.port.slot(), payload: payload, payloadByteCount: byteCount, isFirst: packet == 0,
-                marker: packet == packets - 1, now: now)
+                marker: packet == packets - 1, now: stamp)
             fleet.port.commit(count, from: client, to: target, joins: packet > 0)
         }
         sent += packets
@@ -200,11 +203,10 @@ final class MediaMill {
         leg.incoming[stream].next = max(next, index + 1)
         received += 1
         if leg.transportCCID != 0 { noteNumber(header, arrival, leg, now) }
-        if let firstArrival { firstArrival(arrival.client, now) }
         leg.sampled += 1
         guard leg.sampled == Self.sampleEvery else { return }
         leg.sampled = 0
-        open(arrival, header, leg, index, now)
+        open(arrival, header, leg, index)
     }
 
     @inline(__always) private func index(of ssrc: UInt32, in leg: MediaLeg) -> Int {
@@ -229,7 +231,7 @@ final class MediaMill {
     }
 
     private func open(
-        _ arrival: LoadPort.Arrival, _ header: RTPHeader, _ leg: MediaLeg, _ index: UInt64, _ now: Instant
+        _ arrival: LoadPort.Arrival, _ header: RTPHeader, _ leg: MediaLeg, _ index: UInt64
     ) {
         let count = leg.receiving.openRTP(
             arrival.bytes, count: arrival.count, headerByteCount: header.headerByteCount, ssrc: header.ssrc,
@@ -248,7 +250,7 @@ final class MediaMill {
             return
         }
         guard isTiming else { return }
-        let took = now.nanoseconds - Int64(bitPattern: MediaLeg.load(content + 10))
+        let took = fleet.port.arrivalTime(arrival) - Int64(bitPattern: MediaLeg.load(content + 10))
         latencies.append(Int32(clamping: took))
     }
 }
