@@ -95,7 +95,7 @@ def plots(figures, runs):
         return [(f"{words}\n{rate // 1000}k packets/s", [(name, figures.value(metric, profile=profile, packets_per_second=rate, forwarder=name)) for name in ("relay", "limit")]) for profile, words, rate in loads]
 
     yield "The whole process under load", "CPU a forwarded packet, wake-ups and everything else included, at constant rates with real ICE, DTLS and SRTP clients.", bars(both("cpu_ns_per_fwd"), "ns")
-    yield "Added latency, p50", "From a client's send call to another client's receive call.", bars(both("added_latency_us_p50"), "µs")
+    yield "Added latency, p50", "From the turn that sends a packet to the kernel's stamp of its arrival at the other client.", bars(both("added_latency_us_p50"), "µs")
     yield "Added latency, p99", "The same. What a shared machine does now and then is in both.", bars(both("added_latency_us_p99"), "µs")
     calls = [(words, [(name, figures.value("calls_per_core_zero_loss", profile=profile, forwarder=name)) for name in ("relay", "limit")]) for profile, words in PROFILES]
     yield "Calls on a core", "1:1 calls without one lost packet, the last rung of a ladder with steps of 12 %.", bars(calls, "calls")
