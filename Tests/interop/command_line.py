@@ -101,6 +101,10 @@ def check_completion(shell):
     check(complete("media-relay", "rooms", "list", "--status", "on") == ["ongoing"], "values are not completed")
     check(complete("media-relay", "serve", "--retain-e") == ["--retain-events"], "a node's options are not completed")
     check("zsh" in complete("media-relay", "completion", ""), "shells are not completed")
+    for other in filter(shutil.which, ("zsh", "fish")):
+        made = shell.run("completion", other)
+        done = subprocess.run([other, "-n"], input=made, capture_output=True, text=True, timeout=30)
+        check(done.returncode == 0 and not done.stderr, f"{other} says {done.stderr}")
 
 
 def check_rooms(relay, shell):

@@ -47,6 +47,13 @@ package enum ConfigCommand {
             guard let path, access(path, R_OK) != 0 else { continue }
             throw ServeOptions.Refusal("\(name.flag) \(path): \(Syscall.text(of: errno))")
         }
+        if let certificate = options.tlsCertificate, let key = options.tlsKey {
+            let facts = CertificateFacts(certificate: certificate, key: key)
+            if let fault = facts.fault { throw ServeOptions.Refusal("--tls-cert, --tls-key: \(fault)") }
+            guard facts.matchesKey else {
+                throw ServeOptions.Refusal("--tls-key \(key): not the key of the certificate \(certificate)")
+            }
+        }
         var notes = SoundFolder.library(folder: options.prompts).faults.map { "a prompt's file is left out: \($0)" }
         if keys.isEmpty { notes.append("no key: a random one is made at each start") }
         let known = Set(OptionName.allCases.map(\.variable)).union(["MEDIA_RELAY_URL", "MEDIA_RELAY_CA"])

@@ -168,6 +168,24 @@ import Testing
         #expect(open == .warn)
     }
 
+    @Test("certificate files are read: their dates, and whether the key is theirs; config check refuses what is not")
+    func certificateFiles() throws {
+        let (own, other) = (try OwnCertificate(), try OwnCertificate())
+        let facts = CertificateFacts(certificate: own.certificatePath, key: own.keyPath)
+        #expect(facts.fault == nil && facts.matchesKey && facts.notAfter - facts.notBefore == 3_600)
+        #expect(abs(facts.notBefore - WallClock.nowMs / 1_000) < 600)
+        #expect(!CertificateFacts(certificate: own.certificatePath, key: other.keyPath).matchesKey)
+        let noCertificate = CertificateFacts(certificate: own.keyPath, key: own.keyPath)
+        #expect(noCertificate.fault?.contains("no PEM certificate") == true)
+        #expect(CertificateFacts(certificate: own.certificatePath, key: "/none").fault == "/none cannot be read")
+        func check(_ key: String) throws {
+            _ = try ConfigCommand.check(try options(["--tls-cert", own.certificatePath, "--tls-key", key]), [:])
+        }
+        try check(own.keyPath)
+        #expect(throws: ServeOptions.Refusal.self) { try check(other.keyPath) }
+        #expect(throws: ServeOptions.Refusal.self) { try check(own.certificatePath) }
+    }
+
     @Test("keys: a file is good, an argument is seen by all, and a file open to others is told") func keys() throws {
         #expect(try status("keys") == .ok)
         #expect(try status("keys", ["--key", "k2:0123456789abcdef0123456789abcdef"]) == .warn)

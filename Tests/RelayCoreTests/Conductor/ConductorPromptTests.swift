@@ -234,6 +234,21 @@ import Testing
 
     // MARK: What is refused
 
+    @Test("other sounds can be named after the library was replaced, and a changed one goes to the worker anew")
+    func replacedLibrary() throws {
+        let harness = make()
+        let (room, _, ben) = pair(harness)
+        _ = try play(harness, PromptSpecification(Self.beep), in: room)
+        try finished(harness, ben)
+        var library = Self.library
+        library[Self.beep] = SoundLibrary.Entry(Self.sound(9))
+        library[Self.ringback] = nil
+        harness.conductor.use(library)
+        #expect(problem(harness, PromptSpecification(Self.ringback), in: room)?.code == "unknown-sound")
+        _ = try play(harness, PromptSpecification(Self.beep), in: room)
+        #expect(harness.playing[ben.handle]?.sound == Self.sound(9).id)
+    }
+
     @Test("what cannot be played is refused by name, and nothing is left behind")
     func refusals() throws {
         let harness = make()
