@@ -48,6 +48,7 @@ SAME_PLACE(lio_message, control, mmsghdr, msg_hdr.msg_control);
 SAME_PLACE(lio_message, control_byte_count, mmsghdr, msg_hdr.msg_controllen);
 SAME_PLACE(lio_message, flags, mmsghdr, msg_hdr.msg_flags);
 SAME_PLACE(lio_message, byte_count, mmsghdr, msg_len);
+_Static_assert(LIO_TRUNCATED == MSG_TRUNC, "truncation flag");
 _Static_assert(sizeof(struct lio_name) >= sizeof(struct sockaddr_in6), "name room");
 _Static_assert(
     sizeof(struct lio_control)
@@ -79,8 +80,6 @@ int lio_receive(int fd, struct lio_message *messages, unsigned count) {
 int lio_send(int fd, struct lio_message *messages, unsigned count) {
     return result_of(sendmmsg(fd, (struct mmsghdr *)messages, count, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
-
-int lio_is_truncated(const struct lio_message *message) { return (message->flags & MSG_TRUNC) != 0; }
 
 static int read_name(const void *name, uint32_t byte_count, uint64_t *high, uint64_t *low, uint16_t *port) {
     const struct sockaddr *any = name;

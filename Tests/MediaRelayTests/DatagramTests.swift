@@ -43,7 +43,9 @@ final class Endpoint {
         var received: [Received] = []
         var count = DatagramReader.slotCount
         while count == DatagramReader.slotCount {
-            count = reader.receive(from: socket) { datagram in
+            let batch = reader.receive(from: socket)
+            count = batch.received
+            for datagram in UnsafeBufferPointer(start: reader.datagrams, count: batch.count) {
                 received.append(
                     Received(
                         bytes: Array(UnsafeBufferPointer(start: datagram.bytes, count: datagram.byteCount)),
@@ -216,6 +218,59 @@ func payloads(_ count: Int, byteCount: Int) -> [[UInt8]] {
         #expect(receiver.receive().map(\.bytes) == burst)
     }
 
+    @Test("what goes to one receiver leaves as one message, in order, whatever goes to others in between")
+    func chains() throws {
+        let sender = try Endpoint(["127.0.0.1"])
+        let receivers = try (0..<3).map { _ in try Endpoint(["127.0.0.1"]) }
+        let batch = TransmitBatch(capacity: 60)
+        let all = payloads(60, byteCount: 700)
+        for (index, payload) in all.enumerated() {
+            batch.append(payload, to: receivers[index % 3].address("127.0.0.1"))
+        }
+        sender.writer.send(batch)
+        for (number, receiver) in receivers.enumerated() {
+            #expect(receiver.receive().map(\.bytes) == stride(from: number, to: 60, by: 3).map { all[$0] })
+        }
+        #expect(sender.writer.messagesSent == 3)
+        #expect(sender.writer.datagramCount == 60)
+    }
+
+    @Test("a shorter datagram ends its message and a longer one begins another, and each receiver's order stays")
+    func chainEnds() throws {
+        let sender = try Endpoint(["127.0.0.1"])
+        let (a, b) = (try Endpoint(["127.0.0.1"]), try Endpoint(["127.0.0.1"]))
+        let batch = TransmitBatch(capacity: 16)
+        let sizes = [500, 500, 200, 500, 900, 900]
+        let mine = sizes.enumerated().map { [UInt8](repeating: UInt8($0.offset), count: $0.element) }
+        for payload in mine {
+            batch.append(payload, to: a.address("127.0.0.1"))
+            batch.append([7], to: b.address("127.0.0.1"))
+        }
+        sender.writer.send(batch)
+        #expect(a.receive().map(\.bytes) == mine)
+        #expect(b.receive().count == sizes.count)
+        // 500, 500 and 200; 500; 900 and 900; and all of the other receiver's.
+        #expect(sender.writer.messagesSent == 4)
+    }
+
+    @Test("the same receiver by two local addresses is two chains")
+    func chainsByLocalAddress() throws {
+        let client = try Endpoint(["127.0.0.1"])
+        let relay = try Endpoint(["0.0.0.0"])
+        client.send([[1]], to: relay.address("127.0.0.2"))
+        client.send([[2]], to: relay.address("127.0.0.3"))
+        let locals = relay.receive().map(\.local)
+        let batch = TransmitBatch(capacity: 8)
+        for (index, payload) in payloads(8, byteCount: 300).enumerated() {
+            batch.append(payload, to: client.address("127.0.0.1"), local: locals[index % 2])
+        }
+        relay.writer.send(batch)
+        let received = client.receive()
+        #expect(received.filter { $0.peer == relay.address("127.0.0.2") }.count == 4)
+        #expect(received.filter { $0.peer == relay.address("127.0.0.3") }.count == 4)
+        #expect(relay.writer.messagesSent == 2)
+    }
+
     @Test("a segmented reply from a wildcard socket leaves from the address the datagram came to")
     func segmentationWithSource() throws {
         let (client, relay) = (try Endpoint(["127.0.0.1"]), try Endpoint(["0.0.0.0"]))
@@ -284,8 +339,8 @@ func payloads(_ count: Int, byteCount: Int) -> [[UInt8]] {
         let batch = TransmitBatch(capacity: 8)
         for payload in payloads(3, byteCount: 50) {
             batch.append(payload, to: PeerAddress(ipv4: 0x7F00_0001, port: 0))
+            batch.append(payload, to: b.address("127.0.0.1"))
         }
-        for payload in payloads(3, byteCount: 50) { batch.append(payload, to: b.address("127.0.0.1")) }
         a.writer.send(batch)
         #expect(b.receive().map(\.bytes) == payloads(3, byteCount: 50))
         #expect(a.writer.errors.total == 3)

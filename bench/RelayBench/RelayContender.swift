@@ -103,11 +103,14 @@ final class RelayContender: Relay {
     // MARK: Running
 
     func step(now: Instant) {
-        _ = reader.receive(from: 0, expecting: engine.expect) { datagram in
-            engine.receive(
-                datagram.bytes, count: datagram.byteCount, from: datagram.peer, local: datagram.local,
-                now: now)
+        let count = reader.receive(from: 0).count
+        engine.expect(reader.peers, count: count)
+        for index in 0..<count {
+            let datagram = reader.datagrams + index
             if engine.needsFlush { writer.send(engine.transmit) }
+            engine.receive(
+                datagram.pointee.bytes, count: datagram.pointee.byteCount, from: datagram.pointee.peer,
+                local: datagram.pointee.local, now: now)
         }
         writer.send(engine.transmit)
     }

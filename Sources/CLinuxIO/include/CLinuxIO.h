@@ -24,12 +24,16 @@ struct lio_message {
     size_t buffer_count;
     void *control;
     size_t control_byte_count;
+    /// Of a received datagram: LIO_TRUNCATED when it was longer than its buffer.
     int32_t flags;
     int32_t reserved0;
     /// Bytes received or sent; set by the kernel.
     uint32_t byte_count;
     uint32_t reserved1;
 };
+
+/// `MSG_TRUNC`.
+#define LIO_TRUNCATED 0x20
 
 /// Room for a `struct sockaddr_in` or `sockaddr_in6`.
 struct lio_name {
@@ -57,8 +61,6 @@ int lio_receive(int fd, struct lio_message *messages, unsigned count);
 /// sendmmsg without waiting. Returns the count of messages taken (at least 1), or -errno for the first of
 /// them.
 int lio_send(int fd, struct lio_message *messages, unsigned count);
-/// Whether the datagram was longer than its buffer.
-int lio_is_truncated(const struct lio_message *message);
 /// Reads a source address. Returns 0, or -EAFNOSUPPORT for another family than IPv4 or IPv6.
 int lio_read_name(const struct lio_message *message, uint64_t *high, uint64_t *low, uint16_t *port);
 /// Writes a socket address and returns its byte count: IPv4 when `is_ipv4`, else IPv6.

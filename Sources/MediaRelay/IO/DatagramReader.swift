@@ -37,9 +37,11 @@ package final class DatagramReader {
     private let controls: UnsafeMutablePointer<lio_control>
     /// The kernel's overflow count of each socket when it was last told (it wraps).
     private let overflows: UnsafeMutablePointer<UInt32>
+    /// How many messages have to be made ready for the next call.
+    private var used = DatagramReader.slotCount
     /// The batch at hand.
-    private let datagrams: UnsafeMutablePointer<Datagram>
-    private let peers: UnsafeMutablePointer<PeerAddress>
+    package let datagrams: UnsafeMutablePointer<Datagram>
+    package let peers: UnsafeMutablePointer<PeerAddress>
     private let sockets: [UDPSocket]
     private let table: LocalAddressTable
 
@@ -56,6 +58,8 @@ package final class DatagramReader {
         overflows = .allocate(capacity: sockets.count)
         datagrams = .allocate(capacity: count)
         peers = .allocate(capacity: count)
+        datagrams.initialize(
+            repeating: Datagram(bytes: slots, byteCount: 0, peer: .none, local: 0), count: count)
         messages.initialize(repeating: lio_message(), count: count)
         names.initialize(repeating: lio_name(), count: count)
         controls.initialize(repeating: lio_control(), count: count)
@@ -81,33 +85,30 @@ package final class DatagramReader {
         peers.deallocate()
     }
 
-    /// Takes up to 64 queued datagrams from a socket without waiting and gives each to `body`, in order. `expecting`
-    /// is told all their senders first. Returns how many the kernel had: fewer than 64 means that the queue is empty
-    /// now.
-    package func receive<Failure: Error>(
-        from socket: Int, expecting: (UnsafePointer<PeerAddress>, Int) -> Void = { _, _ in },
-        _ body: (Datagram) throws(Failure) -> Void
-    ) throws(Failure) -> Int {
+    /// Takes up to 64 queued datagrams from a socket without waiting. Gives how many the kernel had, fewer than 64 when the
+    /// queue is empty now, and how many of them are to be worked on: those are in `datagrams`, their senders in `peers`, until
+    /// the next call.
+    package func receive(from socket: Int) -> (received: Int, count: Int) {
         let received = receiveBatch(from: socket)
+        let bound = table.index(ofSocket: socket)
         var count = 0
-        for index in 0..<received {
-            guard let datagram = datagram(at: index, of: socket) else { continue }
-            datagrams[count] = datagram
-            peers[count] = datagram.peer
-            count += 1
+        for index in 0..<received where read(index, of: socket, bound: bound, into: datagrams + count) {
+            peers[count] = datagrams[count].peer
+            count &+= 1
         }
-        expecting(peers, count)
-        for index in 0..<count { try body(datagrams[index]) }
-        return received
+        return (received, count)
     }
 
     private func receiveBatch(from socket: Int) -> Int {
-        for index in 0..<Self.slotCount {
+        // The kernel has written into those that it used.
+        for index in 0..<used {
             messages[index].name_byte_count = UInt32(MemoryLayout<lio_name>.size)
             messages[index].control_byte_count = MemoryLayout<lio_control>.size
         }
         let descriptor = sockets[socket].descriptor
         let result = Syscall.retrying { lio_receive(descriptor, messages, UInt32(Self.slotCount)) }
+        // A message that was begun and not filled is written to as well.
+        used = min(Self.slotCount, max(0, Int(result)) + 1)
         guard result > 0 else {
             // EAGAIN: nothing queued. Others (an ICMP error, no memory) concern one datagram of ours or this
             // moment only.
@@ -119,8 +120,28 @@ package final class DatagramReader {
         return Int(result)
     }
 
-    private func datagram(at index: Int, of socket: Int) -> Datagram? {
+    /// False for a datagram that nobody is to see.
+    @inline(__always) private func read(
+        _ index: Int, of socket: Int, bound: UInt8, into datagram: UnsafeMutablePointer<Datagram>
+    ) -> Bool {
         let message = messages + index
+        datagram.pointee.local = bound
+        if message.pointee.control_byte_count > 0 { readAncillary(message, of: socket, into: datagram) }
+        let byteCount = Int(message.pointee.byte_count)
+        guard byteCount <= Self.maximumByteCount, message.pointee.flags & LIO_TRUNCATED == 0 else {
+            oversizeCount &+= 1
+            return false
+        }
+        datagram.pointee.bytes = slots + index &* Self.slotByteCount
+        datagram.pointee.byteCount = byteCount
+        return lio_read_name(
+            message, &datagram.pointee.peer.high, &datagram.pointee.peer.low, &datagram.pointee.peer.port) == 0
+    }
+
+    /// What the kernel told beside the datagram: what it dropped before, and where a wildcard socket's came to.
+    private func readAncillary(
+        _ message: UnsafeMutablePointer<lio_message>, of socket: Int, into datagram: UnsafeMutablePointer<Datagram>
+    ) {
         var ancillary = lio_ancillary()
         lio_read_ancillary(message, &ancillary)
         if ancillary.receive_overflow_count >= 0 {
@@ -128,20 +149,9 @@ package final class DatagramReader {
             overflowCount &+= UInt64(overflow &- overflows[socket])
             overflows[socket] = overflow
         }
-        let byteCount = Int(message.pointee.byte_count)
-        guard byteCount <= Self.maximumByteCount, lio_is_truncated(message) == 0 else {
-            oversizeCount &+= 1
-            return nil
-        }
-        var peer = PeerAddress.none
-        guard lio_read_name(message, &peer.high, &peer.low, &peer.port) == 0 else { return nil }
-        var local = table.index(ofSocket: socket)
-        if local == 0, ancillary.local_high | ancillary.local_low != 0 {
-            local = table.index(
-                ofSocket: socket, high: ancillary.local_high, low: ancillary.local_low,
-                interface: ancillary.interface_index)
-        }
-        return Datagram(
-            bytes: slots + index * Self.slotByteCount, byteCount: byteCount, peer: peer, local: local)
+        guard datagram.pointee.local == 0, ancillary.local_high | ancillary.local_low != 0 else { return }
+        datagram.pointee.local = table.index(
+            ofSocket: socket, high: ancillary.local_high, low: ancillary.local_low,
+            interface: ancillary.interface_index)
     }
 }

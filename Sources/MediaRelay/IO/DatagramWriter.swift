@@ -3,33 +3,58 @@ import Glibc
 import RTPCore
 import RelayCore
 
-/// Sends a `TransmitBatch` (sendmmsg, at most 64 messages a call), in order for each receiver. Neighbours of
-/// equal size to one receiver leave as one message that the kernel splits (UDP GSO), where it can. What goes to a
-/// TCP connection is handed to `MediaStreams`. Never
-/// waits and never ends anything: what the kernel does not take is dropped and counted by kind. One thread;
-/// no allocation after `init`.
+/// Sends a `TransmitBatch` (sendmmsg, at most 64 messages a call). What goes to one receiver is chained, in order: those of
+/// equal size leave as one message that the kernel splits (UDP GSO), where it can, whatever goes to others in between. So a
+/// picture's packets leave together, and nothing waits for a later batch. What goes to a TCP connection is handed to
+/// `MediaStreams`. Never waits and never ends anything: what the kernel does not take is dropped and counted by kind. One
+/// thread; no allocation after `init`.
 package final class DatagramWriter {
     package static let messageCount = 64
-    /// Datagrams in one GSO message: the kernel's bound is 64 segments and 65,507 bytes; video bursts are
-    /// shorter.
-    package static let segmentCount = 16
+    /// Datagrams in one GSO message (the kernel's bound is 64), and their bytes (65,507).
+    package static let segmentCount = 32
+    static let messageByteCount = 65_000
 
     package let errors = SendErrorCounters()
-    package private(set) var datagramCount: UInt64 = 0
-    package private(set) var byteCount: UInt64 = 0
+    // Swift checks each access to what other modules can see of a class, so those read copies.
+    package var datagramCount: UInt64 { sentDatagrams }
+    package var byteCount: UInt64 { sentBytes }
+    /// What the kernel was given to send: datagrams, and several of them in one.
+    package var messagesSent: UInt64 { sentMessages }
     /// Calls of sendmmsg that sent something.
-    package private(set) var batchCount: UInt64 = 0
+    package var batchCount: UInt64 { sentBatches }
     /// Whether GSO is used; turned off for good when the kernel or the device refuses it.
-    package private(set) var usesSegmentation: Bool
+    package var usesSegmentation: Bool { joins }
+    private var sentDatagrams: UInt64 = 0
+    private var sentBytes: UInt64 = 0
+    private var sentMessages: UInt64 = 0
+    private var sentBatches: UInt64 = 0
+    private var joins: Bool
+
+    /// The newest message to one receiver: what may still be added to it.
+    private struct Chain {
+        var peer: PeerAddress
+        var local: UInt8
+        /// A shorter datagram has ended it.
+        var isClosed: Bool
+        /// Of each of its datagrams, the last one excepted.
+        var segmentByteCount: UInt16
+        var byteCount: Int32
+    }
+
+    /// Where the receiver's newest message is found by its address; of this batch when the stamp is.
+    private struct Place {
+        var stamp: UInt32
+        var message: Int32
+    }
+    private static let placeMask = 127
 
     private let messages: UnsafeMutablePointer<lio_message>
     private let buffers: UnsafeMutablePointer<lio_buffer>
     private let names: UnsafeMutablePointer<lio_name>
     private let controls: UnsafeMutablePointer<lio_control>
-    /// Entries before this one leave one by one: their GSO message was refused.
-    private var plainUntil = 0
-    /// First entry of the batch that each prepared message sends.
-    private let firstEntries: UnsafeMutablePointer<Int>
+    private let chains: UnsafeMutablePointer<Chain>
+    private let places: UnsafeMutablePointer<Place>
+    private var stamp: UInt32 = 0
     private let sockets: [UDPSocket]
     private let table: LocalAddressTable
     /// Where packets to peers on TCP connections go.
@@ -42,17 +67,18 @@ package final class DatagramWriter {
         self.sockets = sockets
         self.table = table
         self.streams = streams
-        self.usesSegmentation = usesSegmentation
+        joins = usesSegmentation
         messages = .allocate(capacity: count)
         buffers = .allocate(capacity: count * Self.segmentCount)
         names = .allocate(capacity: count)
         controls = .allocate(capacity: count)
-        firstEntries = .allocate(capacity: count)
+        chains = .allocate(capacity: count)
+        places = .allocate(capacity: Self.placeMask + 1)
         messages.initialize(repeating: lio_message(), count: count)
         buffers.initialize(repeating: lio_buffer(), count: count * Self.segmentCount)
         names.initialize(repeating: lio_name(), count: count)
         controls.initialize(repeating: lio_control(), count: count)
-        firstEntries.initialize(repeating: 0, count: count)
+        places.initialize(repeating: Place(stamp: 0, message: 0), count: Self.placeMask + 1)
         for index in 0..<count {
             messages[index].name = UnsafeMutableRawPointer(names + index)
             messages[index].buffers = buffers + index * Self.segmentCount
@@ -64,27 +90,134 @@ package final class DatagramWriter {
         buffers.deallocate()
         names.deallocate()
         controls.deallocate()
-        firstEntries.deallocate()
+        chains.deallocate()
+        places.deallocate()
     }
 
     /// Sends everything in `batch` and empties it.
     package func send(_ batch: TransmitBatch) {
         var next = 0
-        plainUntil = 0
-        while next < batch.count {
-            let (count, socket, end) = prepare(batch, from: next)
-            if count > 0 {
-                next = flush(batch, count: count, socket: socket, end: end)
-            } else {
-                next = end < batch.count ? sendToStream(batch, from: end) : end
-            }
+        let end = batch.count
+        while next < end {
+            let prepared = prepare(batch, next..<end)
+            if prepared.count > 0 { flush(count: prepared.count, socket: prepared.socket) }
+            next = prepared.end
         }
         batch.removeAll()
     }
 
-    /// Sends what stands at `first` if its peer is on a TCP connection, and its successors to the same one.
+    // MARK: - Messages
+
+    /// Makes messages of the entries in `range`, as long as there is room for them and they leave through one socket. Gives
+    /// the count of messages, the socket and the first entry that is not in them.
+    private func prepare(_ batch: TransmitBatch, _ range: Range<Int>) -> (count: Int, socket: Int, end: Int) {
+        var count = 0
+        var socket = -1
+        var next = range.lowerBound
+        startChains()
+        while next < range.upperBound {
+            let entry = batch.entries[next]
+            if entry.peer.isStream {
+                next = sendToStream(batch, from: next)
+                continue
+            }
+            let place = place(of: entry)
+            let bytes = batch.slots + next &* TransmitBatch.slotByteCount
+            if place.pointee.stamp == stamp, add(entry, bytes, to: Int(place.pointee.message)) {
+                next &+= 1
+                continue
+            }
+            guard count < Self.messageCount else { break }
+            guard let source = table.source(of: entry.local, to: entry.peer) else {
+                errors.count(.noSocket)
+                next &+= 1
+                continue
+            }
+            guard count == 0 || source.pointee.socket == socket else { break }
+            socket = source.pointee.socket
+            begin(count, entry, bytes, from: source)
+            if joins { place.pointee = Place(stamp: stamp, message: Int32(truncatingIfNeeded: count)) }
+            count &+= 1
+            next &+= 1
+        }
+        return (count, socket, next)
+    }
+
+    /// Forgets the messages of before.
+    private func startChains() {
+        stamp &+= 1
+        guard stamp == 0 else { return }
+        places.update(repeating: Place(stamp: 0, message: 0), count: Self.placeMask + 1)
+        stamp = 1
+    }
+
+    /// The place of the entry's receiver: of its newest message, or a free one. There are twice as many as messages.
+    @inline(__always) private func place(of entry: TransmitBatch.Entry) -> UnsafeMutablePointer<Place> {
+        var mixed = (entry.peer.low ^ (entry.peer.high &<< 1)) &+ UInt64(entry.peer.port) &<< 32
+        mixed = (mixed ^ mixed &>> 29) &* 0x9E37_79B9_7F4A_7C15
+        var at = Int(truncatingIfNeeded: mixed &>> 57)
+        while places[at].stamp == stamp {
+            let chain = chains + Int(places[at].message)
+            if chain.pointee.peer == entry.peer, chain.pointee.local == entry.local { break }
+            at = (at &+ 1) & Self.placeMask
+        }
+        return places + at
+    }
+
+    /// Adds a datagram to its receiver's newest message; false where it has to begin another one.
+    @inline(__always) private func add(
+        _ entry: TransmitBatch.Entry, _ bytes: UnsafeMutablePointer<UInt8>, to index: Int
+    ) -> Bool {
+        let chain = chains + index
+        let message = messages + index
+        let used = message.pointee.buffer_count
+        guard !chain.pointee.isClosed, entry.byteCount <= chain.pointee.segmentByteCount, used < Self.segmentCount,
+            Int(chain.pointee.byteCount) &+ Int(entry.byteCount) <= Self.messageByteCount
+        else { return false }
+        chain.pointee.isClosed = entry.byteCount < chain.pointee.segmentByteCount
+        chain.pointee.byteCount &+= Int32(entry.byteCount)
+        message.pointee.buffers[used] = lio_buffer(base: bytes, byte_count: Int(entry.byteCount))
+        message.pointee.buffer_count = used &+ 1
+        if used == 1, let source = table.source(of: entry.local, to: entry.peer) {
+            setControl(index, to: entry.peer, from: source, segmentByteCount: chain.pointee.segmentByteCount)
+        }
+        return true
+    }
+
+    /// Begins message `index` with one datagram.
+    @inline(__always) private func begin(
+        _ index: Int, _ entry: TransmitBatch.Entry, _ bytes: UnsafeMutablePointer<UInt8>,
+        from source: UnsafePointer<LocalAddressTable.Entry>
+    ) {
+        let message = messages + index
+        message.pointee.name_byte_count = lio_write_name(
+            names + index, entry.peer.isIPv4 ? 1 : 0, entry.peer.high, entry.peer.low, entry.peer.port)
+        message.pointee.buffers[0] = lio_buffer(base: bytes, byte_count: Int(entry.byteCount))
+        message.pointee.buffer_count = 1
+        chains[index] = Chain(
+            peer: entry.peer, local: entry.local, isClosed: false, segmentByteCount: entry.byteCount,
+            byteCount: Int32(entry.byteCount))
+        if source.pointee.namesSource {
+            setControl(index, to: entry.peer, from: source, segmentByteCount: 0)
+        } else {
+            message.pointee.control = nil
+            message.pointee.control_byte_count = 0
+        }
+    }
+
+    /// - Parameter segmentByteCount: 0: the message is one datagram.
+    private func setControl(
+        _ index: Int, to peer: PeerAddress, from source: UnsafePointer<LocalAddressTable.Entry>,
+        segmentByteCount: UInt16
+    ) {
+        messages[index].control = UnsafeMutableRawPointer(controls + index)
+        messages[index].control_byte_count = lio_write_ancillary(
+            controls + index, peer.isIPv4 ? 1 : 0, source.pointee.namesSource ? 1 : 0, source.pointee.high,
+            source.pointee.low, source.pointee.interfaceIndex, segmentByteCount)
+    }
+
+    /// Sends what stands at `first`, whose peer is on a TCP connection, and its successors to the same one.
     private func sendToStream(_ batch: TransmitBatch, from first: Int) -> Int {
-        guard batch.entries[first].peer.isStream else { return first }
         guard let streams else {
             errors.count(.streamClosed)
             return first + 1
@@ -92,85 +225,16 @@ package final class DatagramWriter {
         return streams.send(batch, from: first, errors: errors)
     }
 
-    /// Prepares messages from entry `first` on, as long as they leave through one socket. Gives the count of
-    /// messages, the socket and the first entry that is not in them.
-    private func prepare(_ batch: TransmitBatch, from first: Int) -> (count: Int, socket: Int, end: Int) {
-        var count = 0
-        var socket = -1
-        var next = first
-        while next < batch.count, count < Self.messageCount {
-            let entry = batch.entries[next]
-            if entry.peer.isStream { break }
-            guard let source = table.source(of: entry.local, to: entry.peer) else {
-                errors.count(.noSocket)
-                next += 1
-                continue
-            }
-            guard count == 0 || source.socket == socket else { break }
-            socket = source.socket
-            let run = usesSegmentation && next >= plainUntil ? runLength(batch, from: next) : 1
-            for segment in 0..<run {
-                buffers[count * Self.segmentCount + segment] = lio_buffer(
-                    base: batch.slots + (next + segment) * TransmitBatch.slotByteCount,
-                    byte_count: Int(batch.entries[next + segment].byteCount))
-            }
-            address(message: count, entry: entry, source: source, run: run)
-            firstEntries[count] = next
-            count += 1
-            next += run
-        }
-        return (count, socket, next)
-    }
+    // MARK: - The kernel
 
-    /// How many entries from `first` on go to one receiver with one size (the last may be shorter).
-    private func runLength(_ batch: TransmitBatch, from first: Int) -> Int {
-        let head = batch.entries[first]
-        let limit = min(batch.count, first + Self.segmentCount)
-        var next = first + 1
-        while next < limit {
-            let entry = batch.entries[next]
-            guard entry.peer == head.peer, entry.local == head.local, entry.byteCount <= head.byteCount else {
-                break
-            }
-            next += 1
-            if entry.byteCount < head.byteCount { break }
-        }
-        return next - first
-    }
-
-    private func address(
-        message index: Int, entry: TransmitBatch.Entry, source: LocalAddressTable.Entry, run: Int
-    ) {
-        let isIPv4: Int32 = entry.peer.isIPv4 ? 1 : 0
-        let message = messages + index
-        message.pointee.name_byte_count = lio_write_name(
-            names + index, isIPv4, entry.peer.high, entry.peer.low, entry.peer.port)
-        message.pointee.buffer_count = run
-        guard source.namesSource || run > 1 else {
-            message.pointee.control = nil
-            message.pointee.control_byte_count = 0
-            return
-        }
-        message.pointee.control = UnsafeMutableRawPointer(controls + index)
-        message.pointee.control_byte_count = lio_write_ancillary(
-            controls + index, isIPv4, source.namesSource ? 1 : 0, source.high, source.low,
-            source.interfaceIndex,
-            run > 1 ? entry.byteCount : 0)
-    }
-
-    /// Hands `count` prepared messages to the kernel. Returns the first entry that remains to be prepared:
-    /// `end`, or an earlier one when GSO was refused.
-    private func flush(_ batch: TransmitBatch, count: Int, socket: Int, end: Int) -> Int {
+    /// Hands `count` prepared messages to the kernel.
+    private func flush(count: Int, socket: Int) {
         let descriptor = sockets[socket].descriptor
         var sent = 0
         while sent < count {
             let result = Syscall.retrying { lio_send(descriptor, messages + sent, UInt32(count - sent)) }
             if result > 0 {
-                batchCount &+= 1
-                for index in sent..<sent + Int(result) {
-                    datagramCount &+= UInt64(messages[index].buffer_count)
-                    byteCount &+= UInt64(messages[index].byte_count)
-                }
+                note(sent..<sent + Int(result))
                 sent += Int(result)
                 continue
             }
@@ -180,19 +244,57 @@ package final class DatagramWriter {
             if segments > 1, code == EIO || code == EINVAL || code == EOPNOTSUPP || code == EMSGSIZE {
                 // These packets still can leave one by one. EIO says that the device or kernel cannot do it
                 // for anybody; the others may concern this receiver only (its MTU, its port).
-                if code == EIO { usesSegmentation = false }
-                plainUntil = firstEntries[sent] + segments
-                return firstEntries[sent]
+                if code == EIO { joins = false }
+                sendApart(sent, descriptor)
+                sent += 1
+                continue
             }
-            errors.count(SendErrorKind(code), times: segments)
             // The message at the front was refused; a full buffer (EAGAIN) will refuse the rest of this call
             // as well.
+            errors.count(SendErrorKind(code), times: segments)
             sent += 1
-            if code == EAGAIN {
-                for index in sent..<count { errors.count(.bufferFull, times: messages[index].buffer_count) }
-                return end
+            guard code == EAGAIN else { continue }
+            for index in sent..<count { errors.count(.bufferFull, times: messages[index].buffer_count) }
+            return
+        }
+    }
+
+    private func note(_ sent: Range<Int>) {
+        var datagrams: UInt64 = 0
+        var bytes: UInt64 = 0
+        for index in sent {
+            datagrams &+= UInt64(messages[index].buffer_count)
+            bytes &+= UInt64(messages[index].byte_count)
+        }
+        sentBatches &+= 1
+        sentMessages &+= UInt64(sent.count)
+        sentDatagrams &+= datagrams
+        sentBytes &+= bytes
+    }
+
+    /// Sends the datagrams of a message whose segmentation was refused, one by one.
+    private func sendApart(_ index: Int, _ descriptor: Int32) {
+        let chain = chains[index]
+        if let source = table.source(of: chain.local, to: chain.peer), source.pointee.namesSource {
+            setControl(index, to: chain.peer, from: source, segmentByteCount: 0)
+        } else {
+            messages[index].control = nil
+            messages[index].control_byte_count = 0
+        }
+        var single = messages[index]
+        single.buffer_count = 1
+        for segment in 0..<messages[index].buffer_count {
+            single.buffers = messages[index].buffers + segment
+            let result = Syscall.retrying { lio_send(descriptor, &single, 1) }
+            if result > 0 {
+                sentBatches &+= 1
+                sentMessages &+= 1
+                sentDatagrams &+= 1
+                sentBytes &+= UInt64(single.byte_count)
+            } else {
+                Syscall.trapOnBug(-result, "sendmmsg")
+                errors.count(SendErrorKind(-result))
             }
         }
-        return end
     }
 }

@@ -8,7 +8,7 @@ package final class LocalAddressTable {
     package static let capacity = 64
 
     package struct Entry {
-        /// Index into the sockets that the table was made of.
+        /// Index into the sockets that the table was made of; -1: none.
         package var socket: Int
         package var high: UInt64
         package var low: UInt64
@@ -16,25 +16,25 @@ package final class LocalAddressTable {
         package var interfaceIndex: Int32
         /// The source must be named in each datagram (the socket is bound to a wildcard).
         package var namesSource: Bool
+
+        var isIPv4: Bool { high == 0 && low >> 32 == 0xFFFF }
     }
 
+    /// The last two let the kernel choose: the first socket of each family.
     private let entries: UnsafeMutablePointer<Entry>
     package private(set) var count = 1
-    /// First socket of each family, -1 when there is none.
-    private let ipv4Socket: Int
-    private let ipv6Socket: Int
     /// The index of each socket that is bound to one address, 0 for wildcard sockets.
     private let boundIndexes: [UInt8]
 
     /// - Precondition: 1…32 sockets.
     package init(sockets: [UDPSocket]) {
         precondition((1...32).contains(sockets.count), "\(sockets.count) media sockets")
-        entries = .allocate(capacity: Self.capacity)
+        entries = .allocate(capacity: Self.capacity + 2)
         entries.initialize(
-            repeating: Entry(socket: 0, high: 0, low: 0, interfaceIndex: 0, namesSource: false),
-            count: Self.capacity)
-        ipv4Socket = sockets.firstIndex(where: \.isIPv4) ?? -1
-        ipv6Socket = sockets.firstIndex { !$0.isIPv4 } ?? -1
+            repeating: Entry(socket: -1, high: 0, low: 0, interfaceIndex: 0, namesSource: false),
+            count: Self.capacity + 2)
+        entries[Self.capacity].socket = sockets.firstIndex(where: \.isIPv4) ?? -1
+        entries[Self.capacity + 1].socket = sockets.firstIndex { !$0.isIPv4 } ?? -1
         var indexes: [UInt8] = []
         for (position, socket) in sockets.enumerated() {
             guard !socket.isWildcard else {
@@ -73,18 +73,14 @@ package final class LocalAddressTable {
     }
 
     /// Where to send from; nil when there is no socket of the peer's family or the index belongs to the other
-    /// family.
+    /// family. Valid as long as the table.
     @inline(__always)
-    package func source(of local: UInt8, to peer: PeerAddress) -> Entry? {
+    package func source(of local: UInt8, to peer: PeerAddress) -> UnsafePointer<Entry>? {
         let isIPv4 = peer.isIPv4
-        if local == 0 {
-            let socket = isIPv4 ? ipv4Socket : ipv6Socket
-            guard socket >= 0 else { return nil }
-            return Entry(socket: socket, high: 0, low: 0, interfaceIndex: 0, namesSource: false)
-        }
-        precondition(Int(local) < count, "local address index out of range")
-        let entry = entries[Int(local)]
-        let entryIsIPv4 = entry.high == 0 && entry.low >> 32 == 0xFFFF
-        return entryIsIPv4 == isIPv4 ? entry : nil
+        let chosen = isIPv4 ? Self.capacity : Self.capacity + 1
+        precondition(Int(local) < Self.capacity, "local address index out of range")
+        let entry = entries + (local == 0 ? chosen : Int(local))
+        guard entry.pointee.socket >= 0, local == 0 || entry.pointee.isIPv4 == isIPv4 else { return nil }
+        return UnsafePointer(entry)
     }
 }

@@ -115,14 +115,17 @@ final class MediaLoop {
             for socket in 0..<sockets.count where ready & 1 << UInt32(socket) != 0 {
                 let now = MonotonicClock.now()
                 hasLookedAtLink = false
-                let count = reader.receive(from: socket, expecting: engine.expect) { datagram in
+                let (received, count) = reader.receive(from: socket)
+                engine.expect(reader.peers, count: count)
+                for index in 0..<count {
+                    let datagram = reader.datagrams + index
                     give(
-                        datagram.bytes, count: datagram.byteCount, from: datagram.peer, local: datagram.local,
-                        now: now)
+                        datagram.pointee.bytes, count: datagram.pointee.byteCount, from: datagram.pointee.peer,
+                        local: datagram.pointee.local, now: now)
                 }
                 passOn(now: now)
-                packets += count
-                if count < DatagramReader.slotCount { ready &= ~(1 << UInt32(socket)) }
+                packets += received
+                if received < DatagramReader.slotCount { ready &= ~(1 << UInt32(socket)) }
             }
         }
         return packets
