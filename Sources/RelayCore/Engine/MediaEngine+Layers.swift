@@ -150,9 +150,7 @@ extension MediaEngine {
         while slot >= 0 {
             let subscription = subscriptions[slot]
             slot = subscription.pointee.nextOfTrack
-            if subscription.pointee.source != source
-                || subscription.pointee.sequence.isJump(index, over: Limits.longestJump)
-            {
+            if !isAligned(subscription, to: source, index: index) {
                 align(subscription, to: source, index: index, timestamp: header.timestamp, now: now)
                 subscription.pointee.layered?.pointee.align(to: layer.pointee.fields)
                 subscription.pointee.layered?.pointee.limitSince = 0

@@ -67,9 +67,7 @@ extension MediaEngine {
         while slot >= 0 {
             let subscription = subscriptions[slot]
             slot = subscription.pointee.nextOfTrack
-            if subscription.pointee.source != source
-                || subscription.pointee.sequence.isJump(index, over: Limits.longestJump)
-            {
+            if !isAligned(subscription, to: source, index: index) {
                 align(subscription, to: source, index: index, timestamp: header.timestamp, now: now)
                 passFirst(
                     subscription, header: header, packet: packet, payload: payload, payloadByteCount: payloadByteCount,
@@ -125,9 +123,8 @@ extension MediaEngine {
                 let subscription = subscriptions[slot]
                 slot = subscription.pointee.nextOfTrack
                 guard subscription.pointee.redPayloadType == 0 || subscription.pointee.redDepth > 0,
-                    subscription.pointee.source == source,
-                    subscription.pointee.sequence.covers(index &- age),
-                    !subscription.pointee.sequence.isJump(index &- age, over: Limits.longestJump)
+                    isAligned(subscription, to: source, index: index &- age),
+                    subscription.pointee.sequence.covers(index &- age)
                 else { continue }
                 pass(
                     subscription, header: earlier, packet: packet, payload: payload, payloadByteCount: block.byteCount,
