@@ -6,16 +6,20 @@ extension MediaEngine {
     /// Notes the packet's extension elements in `elements` (at most 16; ids above 15 never pass). False when the block lies.
     @inline(__always) func readElements(_ header: RTPHeader, _ packet: Span<UInt8>) -> Bool {
         elementCount = 0
+        hasWideElement = false
         guard header.extensionByteCount > 0 else { return true }
         var cursor = HeaderExtensionCursor(header)
+        var count = 0
         while let element = cursor.next(in: packet) {
-            guard element.id <= 15, elementCount < 16 else { continue }
-            elements[elementCount] = (
+            guard element.id <= 15, count < 16 else { continue }
+            elements[count] = (
                 element.id, UInt16(truncatingIfNeeded: element.offset),
                 UInt8(truncatingIfNeeded: element.byteCount)
             )
-            elementCount &+= 1
+            if element.byteCount > 16 || element.byteCount == 0 { hasWideElement = true }
+            count &+= 1
         }
+        elementCount = count
         return !cursor.isMalformed
     }
 

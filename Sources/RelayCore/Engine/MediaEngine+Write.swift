@@ -91,57 +91,65 @@ extension MediaEngine {
         counters.bytesForwarded &+= UInt64(truncatingIfNeeded: total)
     }
 
-    /// The receiver's own MID, its transport-wide number, and the elements that pass from leg to leg, under the receiver's ids (RFC 8285). Returns the
-    /// block's byte count, 0 for none. Two-byte form only where an element needs it.
+    /// The receiver's own MID, its transport-wide number, and the elements that pass from leg to leg, under the receiver's ids
+    /// (RFC 8285). Returns the block's byte count, 0 for none. Two-byte form only where an element needs it. What is copied is a
+    /// few bytes, not worth a call; the slot has room for more than is needed.
     @inline(__always) private func writeExtensions(
         _ subscription: UnsafeMutablePointer<Subscription>, packet: UnsafeMutablePointer<UInt8>,
         transportNumber: UInt16?, to block: UnsafeMutablePointer<UInt8>
     ) -> Int {
-        let passed = subscription.pointee.passedIDs
-        var isTwoByte = subscription.pointee.midID > 14
-        var i = 0
-        while i < elementCount {
-            let element = elements[i]
-            let id = passed[Int(element.id & 15)]
-            if id > 14 || (id != 0 && (element.byteCount > 16 || element.byteCount == 0)) { isTwoByte = true }
-            i &+= 1
-        }
+        let place = MemoryLayout<Subscription>.offset(of: \.passedIDs).unsafelyUnwrapped
+        let passed = (UnsafeRawPointer(subscription) + place).assumingMemoryBound(to: UInt8.self)
+        let count = elementCount
+        let mayBeTwoByte = hasWideElement || any(subscription.pointee.passedIDs .> SIMD16(repeating: 14))
+        let isTwoByte = subscription.pointee.midID > 14 || mayBeTwoByte && needsTwoByteForm(passed)
         var at = 4
-        if subscription.pointee.midID != 0, subscription.pointee.midByteCount > 0 {
-            let byteCount = subscription.pointee.midByteCount
-            at = writeElementHead(block, at: at, id: subscription.pointee.midID, byteCount: byteCount, isTwoByte)
-            let mid = subscription.pointee.mid
-            var k = 0
-            while k < Int(byteCount) {
-                block[at &+ k] = mid[k]
-                k &+= 1
-            }
-            at &+= Int(byteCount)
+        let midByteCount = Int(subscription.pointee.midByteCount)
+        if subscription.pointee.midID != 0, midByteCount > 0 {
+            at = writeElementHead(
+                block, at: at, id: subscription.pointee.midID, byteCount: UInt8(truncatingIfNeeded: midByteCount),
+                isTwoByte)
+            UnsafeMutableRawPointer(block + at).storeBytes(of: subscription.pointee.mid, as: SIMD16<UInt8>.self)
+            at &+= midByteCount
         }
         if let transportNumber {
             at = writeElementHead(block, at: at, id: subscription.pointee.transportCCID, byteCount: 2, isTwoByte)
             storeBigEndian(transportNumber, at: block + at)
             at &+= 2
         }
-        i = 0
-        while i < elementCount {
+        var i = 0
+        while i < count {
             let element = elements[i]
-            let id = passed[Int(element.id & 15)]
-            if id != 0, at &+ Int(element.byteCount) < 200 {
-                at = writeElementHead(block, at: at, id: id, byteCount: element.byteCount, isTwoByte)
-                (block + at).update(from: packet + Int(element.offset), count: Int(element.byteCount))
-                at &+= Int(element.byteCount)
-            }
             i &+= 1
+            let id = passed[Int(element.id & 15)]
+            guard id != 0, at &+ Int(element.byteCount) < 200 else { continue }
+            at = writeElementHead(block, at: at, id: id, byteCount: element.byteCount, isTwoByte)
+            let source = packet + Int(element.offset)
+            var k = 0
+            while k < Int(element.byteCount) {
+                block[at &+ k] = source[k]
+                k &+= 1
+            }
+            at &+= Int(element.byteCount)
         }
         guard at > 4 else { return 0 }
-        while at & 3 != 0 {
-            block[at] = 0
-            at &+= 1
-        }
+        UnsafeMutableRawPointer(block + at).storeBytes(of: 0, as: UInt32.self)
+        at = (at &+ 3) & ~3
         storeBigEndian(isTwoByte ? UInt16(0x1000) : UInt16(0xBEDE), at: block)
         storeBigEndian(UInt16(truncatingIfNeeded: (at &- 4) &>> 2), at: block + 2)
         return at
+    }
+
+    /// Whether the receiver gets an element that only the two-byte form can say.
+    @inline(never) private func needsTwoByteForm(_ passed: UnsafePointer<UInt8>) -> Bool {
+        var i = 0
+        while i < elementCount {
+            let element = elements[i]
+            let id = passed[Int(element.id & 15)]
+            if id > 14 || (id != 0 && (element.byteCount > 16 || element.byteCount == 0)) { return true }
+            i &+= 1
+        }
+        return false
     }
 
     @inline(__always) private func writeElementHead(

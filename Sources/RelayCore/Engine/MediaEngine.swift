@@ -43,6 +43,8 @@ public final class MediaEngine {
     /// Header-extension elements of the packet at hand: sender's id, offset, byte count.
     let elements: UnsafeMutablePointer<(id: UInt8, offset: UInt16, byteCount: UInt8)>
     var elementCount = 0
+    /// One of them fits the two-byte form only.
+    var hasWideElement = false
     /// The newest earlier blocks of the RED packet at hand, oldest first, and the RED payload that is being written.
     let redBlocks: UnsafeMutablePointer<REDBlock>
     var redBlockCount = 0
@@ -73,9 +75,11 @@ public final class MediaEngine {
     var probeBudget = TokenBucket()
     let probeSamples: UnsafeMutablePointer<Int16>
     /// Widest fan-out any room needs, so that `needsFlush` keeps that much room.
-    var widestRoom = 2
+    var widestRoom = 2 { didSet { keepRoom() } }
     /// Packets that one received packet may become for each receiver.
-    var packetsOfOne = 1
+    var packetsOfOne = 1 { didSet { keepRoom() } }
+    /// What one more packet may take of the batch.
+    private var roomOfOne = 0
 
     public init(configuration: EngineConfiguration, random: RandomSource, now: Instant) {
         self.configuration = configuration
@@ -103,7 +107,10 @@ public final class MediaEngine {
         scratch.initialize(repeating: 0)
         probeSamples = .allocate(capacity: LevelProbe.sampleCount)
         details = Array(repeating: nil, count: capacity)
+        keepRoom()
     }
+
+    private func keepRoom() { roomOfOne = min(widestRoom * packetsOfOne, transmit.capacity / 2) + 4 }
 
     deinit {
         for index in 0..<transportsUsed where transports[Int(index)].flags.contains(.live) { release(index) }
@@ -123,7 +130,7 @@ public final class MediaEngine {
     // MARK: What the shell calls
 
     /// Send `transmit` before the next `receive`: one more packet might not find room for all of its receivers.
-    public var needsFlush: Bool { transmit.room < min(widestRoom * packetsOfOne, transmit.capacity / 2) + 4 }
+    public var needsFlush: Bool { transmit.room < roomOfOne }
 
     /// Send `transmit` before the next command or handshake result: a gate that opens may send a whole key frame.
     public var needsFlushBeforeGates: Bool { transmit.room < KeyFrameKeeper.packetCount + widestRoom + 4 }

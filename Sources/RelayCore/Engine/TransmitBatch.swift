@@ -16,7 +16,11 @@ public final class TransmitBatch {
     public let capacity: Int
     public let slots: UnsafeMutablePointer<UInt8>
     public let entries: UnsafeMutablePointer<Entry>
-    public private(set) var count = 0
+    /// The count, behind a pointer: Swift checks each access to what other modules can see of a class, which would cost a
+    /// packet more than its slot.
+    private let used: UnsafeMutablePointer<Int>
+    /// Datagrams in the batch.
+    @inline(__always) public var count: Int { used.pointee }
 
     public init(capacity: Int) {
         precondition(capacity > 0, "a batch without slots")
@@ -24,26 +28,30 @@ public final class TransmitBatch {
         slots = UnsafeMutableRawPointer.allocate(byteCount: capacity * Self.slotByteCount, alignment: 64)
             .assumingMemoryBound(to: UInt8.self)
         entries = .allocate(capacity: capacity)
+        used = .allocate(capacity: 1)
+        used.initialize(to: 0)
     }
 
     deinit {
         slots.deallocate()
         entries.deallocate()
+        used.deallocate()
     }
 
     /// Free slots.
-    @inline(__always) public var room: Int { capacity &- count }
+    @inline(__always) public var room: Int { capacity &- used.pointee }
 
     /// Where the next datagram goes, `slotByteCount` bytes; nil when the batch is full. `commit` makes it count.
     @inline(__always) public func reserve() -> UnsafeMutablePointer<UInt8>? {
-        count < capacity ? slots + count &* Self.slotByteCount : nil
+        let next = used.pointee
+        return next < capacity ? slots + next &* Self.slotByteCount : nil
     }
 
     @inline(__always) public func commit(byteCount: Int, to peer: PeerAddress, local: UInt8) {
         assert(count < capacity && byteCount > 0 && byteCount <= Self.slotByteCount)
-        entries[count] = Entry(peer: peer, byteCount: UInt16(truncatingIfNeeded: byteCount), local: local)
-        count &+= 1
+        entries[used.pointee] = Entry(peer: peer, byteCount: UInt16(truncatingIfNeeded: byteCount), local: local)
+        used.pointee &+= 1
     }
 
-    public func removeAll() { count = 0 }
+    public func removeAll() { used.pointee = 0 }
 }

@@ -34,7 +34,7 @@
 
     /// The likely index of a packet numbered `sequenceNumber`: within 2^15 of the highest one where that is
     /// possible.
-    @inlinable public func estimate(_ sequenceNumber: UInt16) -> UInt64 {
+    @inlinable @inline(__always) public func estimate(_ sequenceNumber: UInt16) -> UInt64 {
         if next == 0 { return UInt64(sequenceNumber) }
         let last = next &- 1
         let lastNumber = UInt16(truncatingIfNeeded: last)

@@ -40,14 +40,14 @@ import CMediaCrypto
     @inlinable var bitCount: UInt64 { (wordMask + 1) << 6 }
 
     /// Whether `index` is fresh. Changes nothing: mark it only after the packet verified.
-    @inlinable public func check(_ index: UInt64) -> Bool {
+    @inlinable @inline(__always) public func check(_ index: UInt64) -> Bool {
         if index >= next { return true }
         if next &- 1 &- index >= bitCount { return false }
         return words[Int((index >> 6) & wordMask)] & (1 << (index & 63)) == 0
     }
 
     /// Remembers `index` of a packet that verified. Indices older than the window are ignored.
-    @inlinable public mutating func mark(_ index: UInt64) {
+    @inlinable @inline(__always) public mutating func mark(_ index: UInt64) {
         if index >= next {
             // The bits between the old and the new front still say what was true one lap ago.
             if index != next { clear(from: next, to: index) }

@@ -23,7 +23,15 @@ extension SRTPCipher {
                 payload, packet + end)
             return opened == 0 ? end : -1
         }
+        return openCounterMode(packet, end: end, headerByteCount: headerByteCount, ssrc: ssrc, index: index)
+    }
+
+    /// Apart, so that AES-GCM's way, which nearly all packets go, keeps its small frame.
+    @inline(never) private func openCounterMode(
+        _ packet: UnsafeMutablePointer<UInt8>, end: Int, headerByteCount: Int, ssrc: UInt32, index: UInt64
+    ) -> Int {
         guard macEquals(packet, count: end, index: index, tag: packet + end) else { return -1 }
+        let payload = packet + headerByteCount
         mc_cm_crypt(
             counterMode, counterHigh(ssrc, index), counterLow(index), payload, end - headerByteCount, payload)
         return end
@@ -46,6 +54,16 @@ extension SRTPCipher {
                 packet + headerByteCount, packet + end)
             return end + 16
         }
+        return sealCounterMode(
+            packet, headerByteCount: headerByteCount, payload: payload, payloadByteCount: payloadByteCount, ssrc: ssrc,
+            index: index)
+    }
+
+    @inline(never) private func sealCounterMode(
+        _ packet: UnsafeMutablePointer<UInt8>, headerByteCount: Int, payload: UnsafePointer<UInt8>,
+        payloadByteCount: Int, ssrc: UInt32, index: UInt64
+    ) -> Int {
+        let end = headerByteCount + payloadByteCount
         mc_cm_crypt(
             counterMode, counterHigh(ssrc, index), counterLow(index), payload, payloadByteCount,
             packet + headerByteCount)
