@@ -21,11 +21,11 @@ struct Workload: Hashable, Sendable {
     /// Per participant and second: what moves the contenders' clock.
     var packetsPerSecond: Int { isVideo ? 200 : 50 }
 
-    /// Until every participant has sent a few packets, which sets up state, and the relay's packet history has gone round
-    /// once: memory that is touched for the first time costs a page fault.
+    /// Until every participant has sent a few packets, which sets up state, and the relay's packet history holds what it will
+    /// hold, half a second or all that it may: memory that is touched for the first time costs a page fault.
     var warmUpRounds: Int {
-        let packets = max(4 * participants, isVideo ? EngineConfiguration().historyByteCount / 1_000 : 0)
-        return max(50, packets / batch)
+        let kept = min(participants * packetsPerSecond / 2, EngineConfiguration().historyByteCount / 1_000)
+        return max(50, max(4 * participants, isVideo ? kept : 0) / batch)
     }
 }
 

@@ -101,3 +101,25 @@ int mc_equal(const uint8_t *a, const uint8_t *b, size_t count);
 void mc_wipe(void *bytes, size_t count);
 /// Zeroes and frees memory that malloc or posix_memalign gave.
 void mc_wipe_free(void *bytes, size_t count);
+
+/// Writes two words, `count` bytes of `source` behind them and zeros up to the next multiple of 64 to `target`, which is a
+/// multiple of 64, past the caches: for what is seldom read again. Whole lines only, so that none has to be fetched first.
+static inline void mc_store_past_cache(
+    void *target, uint64_t first, uint64_t second, const void *source, size_t count) {
+    typedef uint64_t pair __attribute__((vector_size(16)));
+    pair *out = (pair *)target, *line;
+    const char *in = (const char *)source;
+    pair words = {first, second};
+    __builtin_nontemporal_store(words, out++);
+    for (; count >= 16; count -= 16, in += 16) {
+        __builtin_memcpy(&words, in, 16);
+        __builtin_nontemporal_store(words, out++);
+    }
+    if (count > 0) {
+        words = (pair){0, 0};
+        __builtin_memcpy(&words, in, count);
+        __builtin_nontemporal_store(words, out++);
+    }
+    line = (pair *)(((uintptr_t)out + 63) & ~(uintptr_t)63);
+    for (words = (pair){0, 0}; out < line; out++) __builtin_nontemporal_store(words, out);
+}

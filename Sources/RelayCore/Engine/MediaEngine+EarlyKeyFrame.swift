@@ -86,9 +86,9 @@ extension MediaEngine {
         }
         let payload = bytes + packet.headerByteCount
         if let stored = track.pointee.history {
-            history.store(
-                stored, sequence: packet.index, header: bytes, headerByteCount: packet.headerByteCount,
-                payload: payload, payloadByteCount: packet.payloadByteCount)
+            remember(
+                stored, of: track, index: packet.index, header: bytes, headerByteCount: packet.headerByteCount,
+                payload: payload, payloadByteCount: packet.payloadByteCount, now: now)
         }
         pass(
             subscription, header: header, packet: bytes, payload: payload, payloadByteCount: packet.payloadByteCount,

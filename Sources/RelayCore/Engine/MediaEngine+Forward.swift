@@ -110,9 +110,9 @@ extension MediaEngine {
             return skipPadding(trackIndex, source: sourceIndex, index: index)
         }
         if let stored = track.pointee.history {
-            history.store(
-                stored, sequence: index, header: bytes, headerByteCount: header.headerByteCount, payload: payload,
-                payloadByteCount: payloadByteCount)
+            remember(
+                stored, of: track, index: index, header: bytes, headerByteCount: header.headerByteCount,
+                payload: payload, payloadByteCount: payloadByteCount, now: now)
         }
         if let recent = track.pointee.recent {
             return forwardAudio(

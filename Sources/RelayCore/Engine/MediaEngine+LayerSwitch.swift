@@ -26,7 +26,7 @@ extension MediaEngine {
 
     private func release(layersOf track: Track) {
         track.loss?.destroy()
-        track.history?.destroy()
+        if let kept = track.history { history.release(kept) }
         if let layer = track.layer { LayerState.destroy(layer) }
     }
 
@@ -169,19 +169,6 @@ extension MediaEngine {
             layered.pointee.target = -1
             dropHistory(of: track)
         }
-    }
-
-    /// Packets are kept where the receiver may ask for them again.
-    func makeHistory(of stream: Int32, for slot: Int32) {
-        let track = tracks[stream]
-        let receiving = section(of: subscriptions[slot].pointee.receiver, subscriptions[slot].pointee.section)
-        if track.pointee.history == nil, receiving.feedback.contains(.nack) { track.pointee.history = .create() }
-    }
-
-    func dropHistory(of track: UnsafeMutablePointer<Track>) {
-        guard !track.pointee.isWatched, let history = track.pointee.history else { return }
-        history.destroy()
-        track.pointee.history = nil
     }
 
     /// How far `timestamp` of `source` lies after the newest one that the slot sent, by the sender's own clock: ticks, where both

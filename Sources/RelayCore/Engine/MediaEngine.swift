@@ -3,8 +3,8 @@ import RTPCore
 public struct EngineConfiguration: Sendable {
     /// Transports at once; one more is refused as `handshakeFailed`.
     public var maxTransports = 8_192
-    /// Memory for packets that may be asked for again, shared by all tracks.
-    public var historyByteCount = 32 << 20
+    /// Memory for packets that may be asked for again, at most, shared by all tracks; touched only as far as it was needed.
+    public var historyByteCount = 128 << 20
     /// Memory for key frames that callers asked to be kept while nobody gets their video.
     public var keptKeyFrameByteCount = 32 << 20
     /// Slots of the transmit batch; room for the widest fan-out of one packet is kept free.

@@ -33,6 +33,11 @@ public enum Limits {
     static let repairsPerSecond = 100
     /// And at least, where the path is full.
     static let leastRepairs = 5
+    /// For how long packets are kept: time to find out and to answer beside three round trips of the slowest receiver, a
+    /// request that is lost included; within these bounds.
+    static let repairDelay = Interval.milliseconds(150)
+    static let shortestHistory = Interval.milliseconds(400)
+    static let longestHistory = Interval.seconds(2)
     /// A repair with everything around it.
     static let repairBits = 9_600
     /// So long after a key frame receivers may still ask for what was lost before it.
