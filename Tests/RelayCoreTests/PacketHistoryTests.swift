@@ -36,7 +36,9 @@ import Testing
             bytes.withUnsafeBufferPointer { buffer in
                 other.withUnsafeBufferPointer { copy in
                     guard let header = buffer.baseAddress, let payload = copy.baseAddress else { return }
-                    if history.needsPage(index, byteCount: 1_000) { history.turnPage(index, keep: PacketHistoryTests.keep, now: now) }
+                    if history.needsPage(index, byteCount: 1_000) {
+                        history.turnPage(index, keep: PacketHistoryTests.keep, now: now)
+                    }
                     history.store(
                         index, sequence: sequence, header: header, headerByteCount: 20,
                         payload: (apart ? payload : header) + 20, payloadByteCount: 980)
@@ -56,7 +58,9 @@ import Testing
 
     private let start = Instant(nanoseconds: 5_000_000_000)
 
-    @Test("a packet is given out as it came, whether its payload lay behind its header or apart", arguments: [false, true])
+    @Test(
+        "a packet is given out as it came, whether its payload lay behind its header or apart",
+        arguments: [false, true])
     func found(apart: Bool) {
         let track = Track(PacketHistory(byteCount: 1 << 20), fill: 7)
         track.send(40, at: start, apart: apart)

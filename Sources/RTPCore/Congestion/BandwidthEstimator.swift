@@ -6,7 +6,7 @@
 /// of what the delay and what the loss allow, raised at once where a probe shows more.
 ///
 /// Verbs: `sent` for every packet, `receive` for every feedback, `advance` now and then, `probe` where more
-/// would be used than is known to pass; `target` is the answer. Confined to one thread. Owns C memory (8 KiB):
+/// would be used than is known to pass; `target` is the answer. Confined to one thread. Owns C memory (4 KiB):
 /// made by `create`, freed once by `destroy`; nothing is allocated in between. `sent` costs one store.
 @safe public struct BandwidthEstimator {
     /// Bits per second.
@@ -76,6 +76,8 @@
 
     /// The number that the next packet gets.
     public var nextNumber: UInt16 { window.nextNumber }
+    /// Where the next packet will be noted: a hint for caches, nothing to read.
+    public var nextPlace: UnsafeRawPointer { unsafe window.nextPlace }
 
     /// A packet leaves: its transport-wide number. `byteCount`: as on the wire, 1…65,535.
     @discardableResult

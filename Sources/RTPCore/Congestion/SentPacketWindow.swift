@@ -5,7 +5,7 @@
 /// (draft-holmer-rmcat-transport-wide-cc-extensions-01 §2). The window holds the newest 512; a packet that was
 /// not reported on by then is forgotten.
 ///
-/// Owns C memory (8 KiB): made by `create`, freed once by `destroy`. Copies share that memory. Allocates
+/// Owns C memory (4 KiB): made by `create`, freed once by `destroy`. Copies share that memory. Allocates
 /// nothing in between.
 @safe public struct SentPacketWindow {
     /// How many packets are remembered; a power of two.
@@ -13,6 +13,7 @@
 
     /// One packet as it was sent.
     public struct Packet: Hashable, Sendable {
+        /// Whole microseconds.
         public var sentAt: Instant
         /// With everything that the path carries for it.
         public var byteCount: Int
@@ -21,7 +22,8 @@
     }
 
     struct Entry {
-        var sentAt: Int64
+        /// The lowest 32 bits of the microseconds; packets in the window are far less than 35 minutes apart.
+        var sentAt: UInt32
         /// 0: reported on, or never sent.
         var byteCount: UInt16
         var probe: UInt8
@@ -32,6 +34,8 @@
     private let entries: UnsafeMutablePointer<Entry>
     /// The next packet's number, extended. The first is 1.
     private var next: Int64 = 1
+    /// Microseconds at which the newest was sent.
+    private var newest: Int64 = 0
 
     private init(entries: UnsafeMutablePointer<Entry>) { unsafe self.entries = entries }
 
@@ -51,16 +55,22 @@
     /// The number that the next packet gets.
     public var nextNumber: UInt16 { UInt16(truncatingIfNeeded: next) }
 
+    /// Where the next packet will be noted: a hint for caches, nothing to read.
+    public var nextPlace: UnsafeRawPointer {
+        unsafe UnsafeRawPointer(entries + Int(next & (Self.windowCount - 1)))
+    }
+
     /// Notes a packet that leaves now and gives it its number.
     /// - Parameter byteCount: 1…65,535.
     @discardableResult
     public mutating func send(byteCount: Int, at now: Instant, probe: UInt8 = 0) -> UInt16 {
         let number = next
         next &+= 1
+        newest = now.nanoseconds / 1_000
         // Safe: the mask keeps the index inside the window.
         unsafe entries[Int(number & (Self.windowCount - 1))] = Entry(
-            sentAt: now.nanoseconds, byteCount: UInt16(truncatingIfNeeded: byteCount), probe: probe,
-            isMissing: false)
+            sentAt: UInt32(truncatingIfNeeded: newest), byteCount: UInt16(truncatingIfNeeded: byteCount),
+            probe: probe, isMissing: false)
         return UInt16(truncatingIfNeeded: number)
     }
 
@@ -74,8 +84,7 @@
         guard entry.byteCount > 0 else { return nil }
         unsafe entries[index].byteCount = 0
         return (
-            Packet(
-                sentAt: Instant(nanoseconds: entry.sentAt), byteCount: Int(entry.byteCount), probe: entry.probe),
+            Packet(sentAt: instant(entry.sentAt), byteCount: Int(entry.byteCount), probe: entry.probe),
             entry.isMissing
         )
     }
@@ -88,6 +97,11 @@
         guard entry.byteCount > 0, !entry.isMissing else { return false }
         unsafe entries[index].isMissing = true
         return true
+    }
+
+    private func instant(_ sentAt: UInt32) -> Instant {
+        let age = Int32(bitPattern: UInt32(truncatingIfNeeded: newest) &- sentAt)
+        return Instant(nanoseconds: (newest - Int64(age)) * 1_000)
     }
 
     private func index(of number: UInt16) -> Int? {

@@ -54,10 +54,7 @@ extension TransportFeedbackRecorder {
         var previous: Int64 = 0
         for sequence in inWindow(range) {
             let ticks = entry(of: sequence)
-            guard ticks >= 0 else {
-                setSymbol(of: sequence, 0)
-                continue
-            }
+            guard ticks >= 0 else { continue }
             if reference == nil {
                 // 64 ms are 256 ticks: the first delta is always a small one.
                 reference = ticks >> 8
@@ -175,10 +172,13 @@ extension TransportFeedbackRecorder {
     private func symbol(of sequence: Int64) -> UInt8 {
         guard sequence >= windowStart else { return 0 }
         // Safe: the mask keeps the index inside the window.
-        return unsafe symbols[Int(sequence & (Self.windowCount - 1))]
+        let state = unsafe words[Int(sequence & (Self.windowCount - 1))] >> 30
+        return UInt8(max(1, state) - 1)
     }
+    /// Of a packet that waits to be reported: 1 or 2.
     private func setSymbol(of sequence: Int64, _ symbol: UInt8) {
+        let index = Int(sequence & (Self.windowCount - 1))
         // Safe: as above.
-        unsafe symbols[Int(sequence & (Self.windowCount - 1))] = symbol
+        unsafe words[index] = words[index] & Self.tickMask | UInt32(symbol + 1) << 30
     }
 }

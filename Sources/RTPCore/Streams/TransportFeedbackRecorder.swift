@@ -6,7 +6,7 @@
 /// (draft-holmer-rmcat-transport-wide-cc-extensions-01).
 ///
 /// Every packet that came is reported once, and so is every gap before the newest one. A packet that comes
-/// after its gap was reported is told in the next feedback, in a packet of its own. The window holds 1,024
+/// after its gap was reported is told in the next feedback, in a packet of its own. The window holds 512
 /// numbers: what falls out of it unreported is counted in `evictedCount`, so feedback has to be asked for
 /// before (`needsFeedback`) or often enough.
 ///
@@ -14,7 +14,7 @@
 /// between.
 @frozen @safe public struct TransportFeedbackRecorder {
     /// How many numbers the window holds; a power of two.
-    public static let windowCount: Int64 = 1_024
+    public static let windowCount: Int64 = 512
     /// The most bytes of one feedback packet: it passes every path, with the bytes of SRTCP and UDP around
     /// it.
     public static let byteLimit = 1_100
@@ -28,10 +28,12 @@
     /// In the place of an arrival: received and reported.
     static let reported = Int64.min + 1
 
-    /// Arrivals in ticks of 250 µs by number modulo `windowCount`, or one of the two marks above.
-    let arrivals: UnsafeMutablePointer<Int64>
-    /// Scratch of the packet being built: status symbols by number modulo `windowCount`.
-    let symbols: UnsafeMutablePointer<UInt8>
+    /// By number modulo `windowCount`: the lowest 30 bits of the arrival's ticks, above them what became of the packet:
+    /// 0 missing, 1 reported, else it waits, and 2 or 3 is the status symbol 1 or 2 in the packet being built.
+    let words: UnsafeMutablePointer<UInt32>
+    static let tickMask: UInt32 = (1 << 30) - 1
+    /// Ticks of the arrival recorded last: those in the window are less than 37 hours away from it.
+    var reference: Int64 = 0
     /// The newest number, extended.
     var highest: Int64 = 0
     /// The first number that no feedback covered yet.
@@ -48,26 +50,26 @@
     /// Packets not recorded: duplicates, and too old for the window.
     public private(set) var ignoredCount: UInt64 = 0
 
-    private init(arrivals: UnsafeMutablePointer<Int64>, symbols: UnsafeMutablePointer<UInt8>) {
-        unsafe self.arrivals = arrivals
-        unsafe self.symbols = symbols
+    private init(words: UnsafeMutablePointer<UInt32>) {
+        unsafe self.words = words
     }
 
-    /// Makes a recorder with its memory (9 KiB).
+    /// Makes a recorder with its memory (2 KiB).
     public static func create() -> TransportFeedbackRecorder {
-        let capacity = Int(windowCount)
-        let arrivals = UnsafeMutablePointer<Int64>.allocate(capacity: capacity)
-        unsafe arrivals.initialize(repeating: missing, count: capacity)
-        let symbols = UnsafeMutablePointer<UInt8>.allocate(capacity: capacity)
-        unsafe symbols.initialize(repeating: 0, count: capacity)
-        return unsafe TransportFeedbackRecorder(arrivals: arrivals, symbols: symbols)
+        let words = UnsafeMutablePointer<UInt32>.allocate(capacity: Int(windowCount))
+        unsafe words.initialize(repeating: 0, count: Int(windowCount))
+        return unsafe TransportFeedbackRecorder(words: words)
     }
 
     /// Frees the memory; neither this value nor a copy of it may be used afterwards.
     public func destroy() {
         // Safe: allocated by `create`, and the caller's contract is to call this once.
-        unsafe arrivals.deallocate()
-        unsafe symbols.deallocate()
+        unsafe words.deallocate()
+    }
+
+    /// Where the next packet's arrival will be noted: a hint for caches, nothing to read.
+    public var nextPlace: UnsafeRawPointer {
+        unsafe UnsafeRawPointer(words + Int((highest &+ 1) & (Self.windowCount - 1)))
     }
 
     /// Half of the window waits for feedback: ask for it now.
@@ -89,6 +91,7 @@
             ignoredCount &+= 1
             return
         }
+        reference = ticks
         setEntry(of: sequence, ticks)
         pendingCount += 1
         if sequence < next { lateCount += 1 }
@@ -120,10 +123,23 @@
     /// Ticks or a mark, for numbers in the window (and the one about to leave it).
     func entry(of sequence: Int64) -> Int64 {
         // Safe: the mask keeps the index inside the window.
-        unsafe arrivals[Int(sequence & (Self.windowCount - 1))]
+        let word = unsafe words[Int(sequence & (Self.windowCount - 1))]
+        switch word >> 30 {
+        case 0: return Self.missing
+        case 1: return Self.reported
+        default:
+            let distance = Int32(bitPattern: (UInt32(truncatingIfNeeded: reference) &- word) << 2) >> 2
+            return reference - Int64(distance)
+        }
     }
     func setEntry(of sequence: Int64, _ value: Int64) {
+        let word: UInt32 =
+            switch value {
+            case Self.missing: 0
+            case Self.reported: 1 << 30
+            default: 2 << 30 | UInt32(truncatingIfNeeded: value) & Self.tickMask
+            }
         // Safe: as above.
-        unsafe arrivals[Int(sequence & (Self.windowCount - 1))] = value
+        unsafe words[Int(sequence & (Self.windowCount - 1))] = word
     }
 }

@@ -2,7 +2,8 @@ import RTPCore
 
 // The way down: what a receiver's path carries, and in a peer room the hold on the other side's sending to just that.
 
-/// What is known of one receiver's path: made for receivers of video that negotiated transport-cc and RTX.
+/// What is known of one receiver's path: made when the first picture is about to pass to a receiver that negotiated transport-cc
+/// and RTX.
 struct Downlink {
     /// IPv4 and UDP headers, which the path carries too.
     static let pathByteCount = 28
@@ -57,6 +58,13 @@ extension MediaEngine {
             section.kind == .audio || section.rtxPayloadType != nil
         else { return 0 }
         return id
+    }
+
+    /// A picture is about to pass into a slot: what its receiver's path carries is worth knowing from now on.
+    func measurePath(of subscription: UnsafeMutablePointer<Subscription>) {
+        let receiver = transports + Int(subscription.pointee.receiver)
+        guard subscription.pointee.transportCCID != 0, receiver.pointee.downlink == nil else { return }
+        receiver.pointee.downlink = Downlink.create()
     }
 
     /// transport-cc feedback of a receiver.

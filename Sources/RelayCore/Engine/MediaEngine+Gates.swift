@@ -97,10 +97,11 @@ extension MediaEngine {
         let subscription = subscriptions[slot]
         let track = tracks[subscription.pointee.track]
         subscription.pointee.source = -1
+        if subscription.pointee.kind == .video { measurePath(of: subscription) }
         if track.pointee.layer != nil { return startLayers(slot, atKeyFrame: atKeyFrame, now: now) }
         if track.pointee.kind == .video {
             makeHistory(of: subscription.pointee.track, for: slot)
-            if !track.pointee.isWatched { track.pointee.loss?.reset() }
+            noteLosses(of: track)
             let waits = track.pointee.asksKeyFrames && !atKeyFrame
             if waits { askForKeyFrame(subscription.pointee.track, now: now) }
             if sendKeptKeyFrame(to: slot, now: now) || (waits && subscription.pointee.packetsSent > 0) {

@@ -3,6 +3,13 @@ import RTPCore
 // Which tracks' packets are kept, so that a receiver may ask for them again, and for how long.
 
 extension MediaEngine {
+    /// Somebody is about to watch a track: what is missing of it is noted from now on. Before, it has no memory for that.
+    func noteLosses(of track: UnsafeMutablePointer<Track>) {
+        guard track.pointee.repairsLoss else { return }
+        if track.pointee.loss == nil { track.pointee.loss = .create() }
+        if !track.pointee.isWatched { track.pointee.loss?.reset() }
+    }
+
     /// Packets are kept where the receiver may ask for them again.
     func makeHistory(of stream: Int32, for slot: Int32) {
         let track = tracks[stream]

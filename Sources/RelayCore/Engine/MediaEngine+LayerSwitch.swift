@@ -14,7 +14,6 @@ extension MediaEngine {
         for position in 1..<max(1, section.streamIDs.count) {
             var track = tracks[lead].pointee
             track.layer = LayerState.create(section, position: position)
-            track.loss = track.loss == nil ? nil : .create()
             (track.nextOfTransport, track.nextLayer) = (-1, -1)
             // Told by the first stream.
             track.isAnnounced = true
@@ -86,7 +85,7 @@ extension MediaEngine {
         // The first picture of all may as well begin in the middle: nothing is shown before the key frame.
         if atKeyFrame || !track.pointee.asksKeyFrames || hasOneStream && subscription.pointee.packetsSent == 0 {
             makeHistory(of: lead, for: slot)
-            if !track.pointee.isWatched { track.pointee.loss?.reset() }
+            noteLosses(of: track)
             if track.pointee.asksKeyFrames, !atKeyFrame { askForKeyFrame(lead, now: now) }
             enchain(slot, in: lead)
         } else {
@@ -122,7 +121,7 @@ extension MediaEngine {
         layered.pointee.targetSince = now
         guard stream >= 0 else { return }
         let track = tracks[stream]
-        if !track.pointee.isWatched { track.pointee.loss?.reset() }
+        noteLosses(of: track)
         track.pointee.awaitingCount += 1
         makeHistory(of: stream, for: slot)
         if subscription.pointee.flow == .untilKeyFrame { subscription.pointee.layer = stream }

@@ -102,9 +102,8 @@ extension MediaEngine {
             repairsLoss: repairs,
             asksKeyFrames: section.kind == .video && !section.feedback.isDisjoint(with: [.pli, .fir]),
             isAnnounced: false, currentSource: -1, firstSubscription: -1,
-            nextOfTransport: transport.pointee.firstTrack, loss: repairs ? .create() : nil,
-            keyFrames: KeyFrameRequester(), firSequence: 0, history: nil, lastArrival: .distantFuture,
-            longestGap: .zero)
+            nextOfTransport: transport.pointee.firstTrack, loss: nil, keyFrames: KeyFrameRequester(),
+            firSequence: 0, history: nil, lastArrival: .distantFuture, longestGap: .zero)
         guard let slot = tracks.insert(track) else { return }
         transport.pointee.firstTrack = slot
         if section.redPayloadType != nil { keepRecentAudio(of: tracks[slot]) }
@@ -135,9 +134,6 @@ extension MediaEngine {
             lastSent: Instant(nanoseconds: 0), repairBudget: TokenBucket(), firstOutput: 0, remote: SlotReport())
         guard let slot = subscriptions.insert(subscription) else { return }
         transport.pointee.firstSubscription = slot
-        if subscription.transportCCID != 0, section.kind == .video, transport.pointee.downlink == nil {
-            transport.pointee.downlink = Downlink.create()
-        }
         if transport.pointee.reporterSSRC == 1 { transport.pointee.reporterSSRC = section.sendSSRC }
     }
 

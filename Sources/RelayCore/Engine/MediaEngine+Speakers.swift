@@ -156,7 +156,7 @@ extension MediaEngine {
         guard subscription.pointee.track != track else { return false }
         if canWait, subscription.pointee.flow == .passing, subscription.pointee.packetsSent > 0 {
             subscription.pointee.nextTrack = track
-            if !tracks[track].pointee.isWatched { tracks[track].pointee.loss?.reset() }
+            noteLosses(of: tracks[track])
             tracks[track].pointee.awaitingCount += 1
             askForKeyFrame(track, now: now)
             return false

@@ -257,17 +257,17 @@ struct TransportFeedbackRecorderTests {
         }
     }
 
-    @Test("a full window of large deltas is split into packets of at most 1,100 bytes")
+    @Test("a full window of large deltas fits into one packet of at most 1,100 bytes")
     func budget() {
         Self.with { recorder in
-            for index in Int64(0)..<1_024 {
+            for index in Int64(0)..<512 {
                 recorder.record(UInt16(index), arrival: Self.microseconds(index * 100_000))
             }
             let packets = Self.all(&recorder)
-            #expect(packets.count == 2)
+            #expect(packets.count == 1)
             #expect(packets.allSatisfy { $0.byteCount <= 1_100 })
-            #expect(packets.flatMap(\.received) == Array(0..<1_024))
-            #expect(packets.flatMap(\.arrivals) == (0..<1_024).map { $0 * 100_000 })
+            #expect(packets.flatMap(\.received) == Array(0..<512))
+            #expect(packets.flatMap(\.arrivals) == (0..<512).map { $0 * 100_000 })
         }
     }
 
@@ -288,19 +288,19 @@ struct TransportFeedbackRecorderTests {
     func tooOld() {
         Self.with { recorder in
             recorder.record(5_000, arrival: Self.microseconds(0))
-            recorder.record(5_000 - 1_024, arrival: Self.microseconds(1_000))
-            recorder.record(5_000 - 1_023, arrival: Self.microseconds(1_000))
+            recorder.record(5_000 - 512, arrival: Self.microseconds(1_000))
+            recorder.record(5_000 - 511, arrival: Self.microseconds(1_000))
             #expect(recorder.ignoredCount == 1)
-            #expect(Self.all(&recorder).flatMap(\.received) == [5_000, 5_000 - 1_023])
+            #expect(Self.all(&recorder).flatMap(\.received) == [5_000, 5_000 - 511])
         }
     }
 
     @Test("half a window without feedback asks for it")
     func needsFeedback() {
         Self.with { recorder in
-            for index in 0..<512 { recorder.record(UInt16(index), arrival: Self.microseconds(0)) }
+            for index in 0..<256 { recorder.record(UInt16(index), arrival: Self.microseconds(0)) }
             #expect(!recorder.needsFeedback)
-            recorder.record(512, arrival: Self.microseconds(0))
+            recorder.record(256, arrival: Self.microseconds(0))
             #expect(recorder.needsFeedback)
             _ = Self.all(&recorder)
             #expect(!recorder.needsFeedback)
@@ -316,10 +316,10 @@ struct TransportFeedbackRecorderTests {
                     recorder.record(UInt16(index), arrival: Self.microseconds(Int64(index) * 500))
                 }
             }
-            #expect(recorder.evictedCount == 75)
+            #expect(recorder.evictedCount == 587)
             let packets = Self.all(&recorder)
             #expect(packets.flatMap(\.lost) == [])
-            #expect(packets.flatMap(\.received) == Array(76..<1_100))
+            #expect(packets.flatMap(\.received) == Array(588..<1_100))
         }
     }
 
