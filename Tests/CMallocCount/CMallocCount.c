@@ -1,5 +1,6 @@
 #include "CMallocCount.h"
 #include <errno.h>
+#include <malloc.h>
 #include <stddef.h>
 
 // glibc's own names for what these functions replace: no dlsym, which would allocate itself.
@@ -7,39 +8,39 @@ extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
+extern void __libc_free(void *);
 
 // Initial-exec, so that touching it never allocates.
 static __thread uint64_t count __attribute__((tls_model("initial-exec")));
+static __thread int64_t held __attribute__((tls_model("initial-exec")));
 
 uint64_t malloc_count(void) { return count; }
+int64_t malloc_held(void) { return held; }
 
-void *malloc(size_t size) {
+static void *noted(void *memory) {
     count++;
-    return __libc_malloc(size);
+    if (memory) held += (int64_t)malloc_usable_size(memory);
+    return memory;
 }
 
-void *calloc(size_t number, size_t size) {
-    count++;
-    return __libc_calloc(number, size);
-}
+void *malloc(size_t size) { return noted(__libc_malloc(size)); }
+void *calloc(size_t number, size_t size) { return noted(__libc_calloc(number, size)); }
+void *memalign(size_t alignment, size_t size) { return noted(__libc_memalign(alignment, size)); }
+void *aligned_alloc(size_t alignment, size_t size) { return noted(__libc_memalign(alignment, size)); }
 
 void *realloc(void *old, size_t size) {
-    count++;
-    return __libc_realloc(old, size);
-}
-
-void *memalign(size_t alignment, size_t size) {
-    count++;
-    return __libc_memalign(alignment, size);
-}
-
-void *aligned_alloc(size_t alignment, size_t size) {
-    count++;
-    return __libc_memalign(alignment, size);
+    int64_t before = old ? (int64_t)malloc_usable_size(old) : 0;
+    void *memory = __libc_realloc(old, size);
+    if (memory || size == 0) held -= before;
+    return noted(memory);
 }
 
 int posix_memalign(void **result, size_t alignment, size_t size) {
-    count++;
-    *result = __libc_memalign(alignment, size);
+    *result = noted(__libc_memalign(alignment, size));
     return *result ? 0 : ENOMEM;
+}
+
+void free(void *memory) {
+    if (memory) held -= (int64_t)malloc_usable_size(memory);
+    __libc_free(memory);
 }

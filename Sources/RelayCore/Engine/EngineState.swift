@@ -3,9 +3,8 @@ import RTPCore
 // The engine's tables: plain structs in slabs, reached by index. What a packet touches stands here; what only set-up,
 // ICE restarts and snapshots need is in `TransportDetails`.
 
-/// One participant's transport: keys, the path media is sent on, liveness.
+/// One participant's transport: keys, the path media is sent on, liveness. What each packet touches stands first.
 struct Transport {
-    var handle = ParticipantHandle(0)
     var flags: TransportFlags = []
     /// What keeps its media from passing once it is joined.
     var gates: MediaGates = []
@@ -18,14 +17,23 @@ struct Transport {
     var peer = PeerAddress.none
     /// There is somewhere to send to: no packet comes from port 0.
     @inline(__always) var hasPeer: Bool { peer.port != 0 }
+    var room: Int32 = -1
     var receiveCipher: SRTPCipher?
     var sendCipher: SRTPCipher?
+    /// What is known of the path to it; absent where its packets carry no transport-wide numbers.
+    var downlink: UnsafeMutablePointer<Downlink>?
+    var lastAuthenticated = Instant(nanoseconds: 0)
+    /// Receiver of transport-cc numbers; absent before the first.
+    var transportFeedback: TransportFeedbackRecorder?
+    var nextTransportFeedback = Instant.distantFuture
+    var packets = TokenBucket()
+    var statistics = TransportStatistics()
+
+    // From here on no packet of media looks.
+    var handle = ParticipantHandle(0)
     /// First of the transport's tracks (what it sends) and subscriptions (its slots); -1: none.
     var firstTrack: Int32 = -1
     var firstSubscription: Int32 = -1
-    var room: Int32 = -1
-    /// What is known of the path to it; absent where its packets carry no transport-wide numbers.
-    var downlink: UnsafeMutablePointer<Downlink>?
     /// What it is told by REMB to send at most, bits per second, and since when.
     var heldTo = Limits.openREMB
     var heldSince = Instant(nanoseconds: 0)
@@ -33,9 +41,6 @@ struct Transport {
     var player: UnsafeMutablePointer<PromptPlayer>?
     /// Its wall clock, as its sender reports show it.
     var clock = ReportClock()
-    /// Receiver of transport-cc numbers; absent where not negotiated.
-    var transportFeedback: TransportFeedbackRecorder?
-    var lastAuthenticated = Instant(nanoseconds: 0)
     /// Our next SRTCP index: one count for all SSRCs that we report with.
     var rtcpSendIndex: UInt32 = 0
     var rtcpContextCount: UInt8 = 0
@@ -44,7 +49,6 @@ struct Transport {
     var reporterSSRC: UInt32 = 1
     // Deadlines of the transport's periodic work; the timer wheel holds the earliest.
     var nextReport = Instant.distantFuture
-    var nextTransportFeedback = Instant.distantFuture
     var nextCheck = Instant.distantFuture
     var nextStatistics = Instant.distantFuture
     var nextRepair = Instant.distantFuture
@@ -55,15 +59,18 @@ struct Transport {
     var layersUnneededSince = Instant.distantFuture
     var lastPathSwitch = Instant(nanoseconds: -1_000_000_000_000)
     var phaseSince = Instant(nanoseconds: 0)
-    var statistics = TransportStatistics()
     var failedChecks = TokenBucket()
     var unknownSources = TokenBucket()
     var records = TokenBucket()
-    var packets = TokenBucket()
+
+    /// Bytes from the beginning that a packet of media touches: up to the four counters.
+    static var hotByteCount: Int {
+        (MemoryLayout<Transport>.offset(of: \.statistics) ?? 0) + 4 * MemoryLayout<UInt64>.size
+    }
 }
 
 struct TransportFlags: OptionSet {
-    var rawValue: UInt8
+    var rawValue: UInt16
     static let live = TransportFlags(rawValue: 1)
     static let hasKeys = TransportFlags(rawValue: 2)
     /// Told to join; the gate opens as soon as keys are in.
@@ -76,6 +83,8 @@ struct TransportFlags: OptionSet {
     static let numbered = TransportFlags(rawValue: 64)
     /// Its receiver reference times (XR) are answered.
     static let answersReferenceTimes = TransportFlags(rawValue: 128)
+    /// What it sends carries transport-wide numbers, which are told back.
+    static let feedsBack = TransportFlags(rawValue: 256)
 }
 
 /// An address that passed a check of ours or of the client's.
@@ -145,6 +154,9 @@ struct Source {
     var reportTimestamp: UInt32
     var reportArrival: Instant
     var hasReport: Bool
+
+    /// Bytes from the beginning that every packet touches.
+    static var hotByteCount: Int { MemoryLayout<Source>.offset(of: \.reportNTP) ?? 0 }
 }
 
 /// What a participant sends on one m-line, or one stream of it: at most one active source, and everybody it is forwarded to.
@@ -169,13 +181,22 @@ struct Track {
     var currentSource: Int32
     var firstSubscription: Int32
     var nextOfTransport: Int32
-    var loss: LossTracker?
-    var keyFrames: KeyFrameRequester
-    var firSequence: UInt8
+    /// The track whose stream this is: itself, or the first stream of its simulcast.
+    var lead: Int32 = -1
+    /// What is known of its layers; absent where nothing is chosen among.
+    var layer: UnsafeMutablePointer<LayerState>?
+    /// Its last packets; absent where neither it nor a slot that it was in has RED.
+    var recent: UnsafeMutablePointer<RecentAudio>?
     var history: PacketHistory.Index?
     /// When its last packet came, and the longest time between two since the gate opened; `distantFuture` before the first.
-    var lastArrival: Instant
-    var longestGap: Interval
+    var lastArrival = Instant.distantFuture
+    var longestGap = Interval.zero
+    var keyFrames = KeyFrameRequester()
+    /// What is missing; absent until somebody watches.
+    var loss: LossTracker?
+
+    // From here on only some packets look: levels of groups, requests.
+    var firSequence: UInt8 = 0
     /// Slots that wait for its next key frame.
     var awaitingCount: Int32 = 0
     /// Where the newest key frame waits for somebody to get it; only while nobody does.
@@ -187,14 +208,11 @@ struct Track {
     /// Its levels have said that something is voice: what they do not say it of is none.
     var marksVoice = false
     var probe: LevelProbe?
-    /// The track whose stream this is: itself, or the first stream of its simulcast.
-    var lead: Int32 = -1
     /// The next stream of the same simulcast; -1: none. Only first streams are in the transport's chain.
     var nextLayer: Int32 = -1
-    /// What is known of its layers; absent where nothing is chosen among.
-    var layer: UnsafeMutablePointer<LayerState>?
-    /// Its last packets; absent where neither it nor a slot that it was in has RED.
-    var recent: UnsafeMutablePointer<RecentAudio>?
+
+    /// Bytes from the beginning that every packet touches.
+    static var hotByteCount: Int { MemoryLayout<Track>.offset(of: \.firSequence) ?? 0 }
 
     /// Somebody gets it: repairs and key frames are worth asking for.
     @inline(__always) var isWatched: Bool { firstSubscription >= 0 || awaitingCount > 0 }
@@ -267,6 +285,9 @@ struct Subscription {
     var brokenSince = Instant.distantFuture
     /// Before this the relay asks for no other key frame for its sake.
     var nextMending = Instant(nanoseconds: 0)
+    /// Bytes from the beginning that every packet touches.
+    static var hotByteCount: Int { MemoryLayout<Subscription>.offset(of: \.repairBudget) ?? 0 }
+
     /// The first number sent; every number since then that was not sent was lost before it reached us.
     var firstOutput: UInt64
     /// The receiver's latest report of this slot.
@@ -293,52 +314,4 @@ struct SlotReport {
     var highest: UInt16?
     /// Of what its last report covers, lost on its leg, in 1/256.
     var fractionLost: UInt8 = 0
-}
-
-/// The members of one room on this worker.
-struct EngineRoom {
-    var handle: RoomHandle
-    var isPeer: Bool
-    var members: [Int32]
-    /// Who is heard and seen; nil in a peer room, where everybody is.
-    var group: GroupFloor?
-}
-
-/// What a transport has that no packet touches.
-final class TransportDetails {
-    let configuration: TransportConfiguration
-    var localICE: ICECredentials
-    var remoteICE: ICECredentials
-    /// The credentials before an ICE restart, good from the selected address until the first new check or this instant.
-    var oldICE: (local: ICECredentials, remote: ICECredentials, until: Instant)?
-    /// Tie-breaker of our checks; any value will do, since we never ask for a role (RFC 8445 §7.3.1.1).
-    let tieBreaker: UInt64
-
-    init(configuration: TransportConfiguration, tieBreaker: UInt64) {
-        self.configuration = configuration
-        localICE = configuration.localICE
-        remoteICE = configuration.remoteICE
-        self.tieBreaker = tieBreaker
-    }
-}
-
-/// A rate limit: `rate` tokens a second, at most one second's worth saved.
-struct TokenBucket {
-    private var tokens: Int64 = -1
-    private var last: Int64 = 0
-
-    /// Takes `count` tokens; false when there are too few.
-    @inline(__always) mutating func take(_ count: Int64 = 1, rate: Int64, now: Instant) -> Bool {
-        let unit: Int64 = 1_000_000_000
-        if tokens < 0 {
-            tokens = rate * unit
-        } else {
-            let elapsed = min(now.nanoseconds - last, unit)
-            tokens = min(tokens + elapsed * rate, rate * unit)
-        }
-        last = now.nanoseconds
-        guard tokens >= count * unit else { return false }
-        tokens -= count * unit
-        return true
-    }
 }

@@ -44,7 +44,7 @@ extension MediaEngine {
                 to: &out, ssrc: transport.pointee.reporterSSRC, cname: cname.span)
             appendReferenceDelays(index, to: &out, now: now)
             if transport.pointee.flags.contains(.usesREMB),
-                transport.pointee.transportFeedback == nil || transport.pointee.heldTo < Limits.openREMB
+                !transport.pointee.flags.contains(.feedsBack) || transport.pointee.heldTo < Limits.openREMB
             {
                 appendREMB(index, to: &out)
             }

@@ -77,10 +77,8 @@ extension MediaEngine {
         let transport = transports + Int(index)
         if section.clientSends { addTrack(section, at: position, to: transport, index: index) }
         if section.clientReceives { addSlot(section, at: position, to: transport, index: index) }
-        if section.feedback.contains(.transportCC), section.extensions[.transportCC] != 0,
-            transport.pointee.transportFeedback == nil
-        {
-            transport.pointee.transportFeedback = .create()
+        if section.feedback.contains(.transportCC), section.extensions[.transportCC] != 0 {
+            transport.pointee.flags.insert(.feedsBack)
         }
         if section.feedback.contains(.remb), section.kind == .video, section.clientSends {
             transport.pointee.flags.insert(.usesREMB)
@@ -102,8 +100,7 @@ extension MediaEngine {
             repairsLoss: repairs,
             asksKeyFrames: section.kind == .video && !section.feedback.isDisjoint(with: [.pli, .fir]),
             isAnnounced: false, currentSource: -1, firstSubscription: -1,
-            nextOfTransport: transport.pointee.firstTrack, loss: nil, keyFrames: KeyFrameRequester(),
-            firSequence: 0, history: nil, lastArrival: .distantFuture, longestGap: .zero)
+            nextOfTransport: transport.pointee.firstTrack)
         guard let slot = tracks.insert(track) else { return }
         transport.pointee.firstTrack = slot
         if section.redPayloadType != nil { keepRecentAudio(of: tracks[slot]) }

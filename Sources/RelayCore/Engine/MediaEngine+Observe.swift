@@ -33,6 +33,7 @@ extension MediaEngine {
                 let at = Int(element.offset)
                 let sequence = UInt16(packet[at]) &<< 8 | UInt16(packet[at &+ 1])
                 let transport = transports + Int(transportIndex)
+                if transport.pointee.transportFeedback == nil { transport.pointee.transportFeedback = .create() }
                 transport.pointee.transportFeedback?.record(sequence, arrival: now)
                 if due < transport.pointee.nextTransportFeedback {
                     transport.pointee.nextTransportFeedback = due

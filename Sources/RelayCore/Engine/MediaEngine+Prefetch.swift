@@ -30,29 +30,34 @@ extension MediaEngine {
             for i in 0..<found { fetchSubscription(expected[i]) }
             for i in 0..<found { fetchReceiver(expected[i]) }
             for i in 0..<found { fetchSending(expected[i]) }
+            for i in 0..<found { fetchNumbering(expected[i]) }
         }
     }
 
     @inline(__always) private func fetchTransport(_ index: Int32) {
-        fetch(transports + Int(index))
+        fetch(transports + Int(index), Transport.hotByteCount)
         let first = Int(index) &* Limits.sourcesPerTransport
         mc_prefetch(sourceSSRCs + first)
         // Most participants send from one or two SSRCs.
-        fetch(sources + first)
+        fetch(sources + first, Source.hotByteCount)
     }
 
     @inline(__always) private func fetchReceiving(_ index: Int32) {
         let transport = transports + Int(index)
         transport.pointee.receiveCipher?.prefetch()
+        if transport.pointee.selectedPath >= 0 {
+            fetch(pathAt(index, Int32(transport.pointee.selectedPath)), MemoryLayout<Path>.size)
+        }
+        if let feedback = transport.pointee.transportFeedback { mc_prefetch(feedback.nextPlace) }
         guard transport.pointee.sourceCount > 0 else { return }
         let source = sources + Int(index) &* Limits.sourcesPerTransport
         source.pointee.replay.prefetch()
-        if source.pointee.track >= 0 { fetch(tracks[source.pointee.track]) }
+        if source.pointee.track >= 0 { fetch(tracks[source.pointee.track], Track.hotByteCount) }
     }
 
     @inline(__always) private func fetchSubscription(_ index: Int32) {
         guard let subscription = firstSubscription(of: index) else { return }
-        fetch(subscriptions[subscription])
+        fetch(subscriptions[subscription], Subscription.hotByteCount)
         let source = sources + Int(index) &* Limits.sourcesPerTransport
         if let history = tracks[source.pointee.track].pointee.history {
             history.prefetch(source.pointee.estimator.highest &+ 1)
@@ -61,12 +66,20 @@ extension MediaEngine {
 
     @inline(__always) private func fetchReceiver(_ index: Int32) {
         guard let subscription = firstSubscription(of: index) else { return }
-        fetch(transports + Int(subscriptions[subscription].pointee.receiver))
+        fetch(transports + Int(subscriptions[subscription].pointee.receiver), Transport.hotByteCount)
     }
 
     @inline(__always) private func fetchSending(_ index: Int32) {
         guard let subscription = firstSubscription(of: index) else { return }
-        transports[Int(subscriptions[subscription].pointee.receiver)].sendCipher?.prefetch()
+        let receiver = transports + Int(subscriptions[subscription].pointee.receiver)
+        receiver.pointee.sendCipher?.prefetch()
+        if let downlink = receiver.pointee.downlink { mc_prefetch(downlink) }
+    }
+
+    @inline(__always) private func fetchNumbering(_ index: Int32) {
+        guard let subscription = firstSubscription(of: index) else { return }
+        let receiver = transports + Int(subscriptions[subscription].pointee.receiver)
+        if let downlink = receiver.pointee.downlink { mc_prefetch(downlink.pointee.estimator.nextPlace) }
     }
 
     /// Of the track that the participant's first source is bound to.
@@ -78,10 +91,10 @@ extension MediaEngine {
         return subscription >= 0 ? subscription : nil
     }
 
-    @inline(__always) private func fetch<Record>(_ record: UnsafeMutablePointer<Record>) {
+    @inline(__always) private func fetch<Record>(_ record: UnsafeMutablePointer<Record>, _ byteCount: Int) {
         let bytes = UnsafeRawPointer(record)
         var offset = 0
-        while offset < MemoryLayout<Record>.size {
+        while offset < byteCount {
             mc_prefetch(bytes + offset)
             offset &+= 64
         }

@@ -110,6 +110,15 @@ public final class MediaEngine {
         keepRoom()
     }
 
+    /// Bytes of the tables that one transport with so many tracks and slots has to itself.
+    static func tableByteCount(tracks: Int, slots: Int) -> Int {
+        MemoryLayout<Transport>.stride + Limits.pathsPerTransport * MemoryLayout<Path>.stride
+            + Limits.sourcesPerTransport
+            * (MemoryLayout<Source>.stride + MemoryLayout<UInt32>.stride + MemoryLayout<RTCPContext>.stride)
+            + Limits.referenceTimesPerTransport * MemoryLayout<ReferenceTime>.stride
+            + tracks * MemoryLayout<Track>.stride + slots * MemoryLayout<Subscription>.stride
+    }
+
     private func keepRoom() { roomOfOne = min(widestRoom * packetsOfOne, transmit.capacity / 2) + 4 }
 
     deinit {

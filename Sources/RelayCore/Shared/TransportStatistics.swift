@@ -4,9 +4,13 @@
 /// Losses are counted first-hand on each leg, before any repair. Numbers that were lost on another participant's
 /// uplink, and that a receiver therefore misses as well, are not counted against its downlink.
 public struct TransportStatistics: Hashable, Sendable {
-    // Uplink.
+    // What each packet counts, side by side: up, then down.
     public var packetsReceived: UInt64 = 0
     public var bytesReceived: UInt64 = 0
+    public var packetsSent: UInt64 = 0
+    public var bytesSent: UInt64 = 0
+
+    // Uplink.
     public var packetsLost: UInt64 = 0
     /// Interarrival jitter (RFC 3550 §6.4.1) of what the client sends: of its audio, or of its video where it sends
     /// none.
@@ -18,8 +22,6 @@ public struct TransportStatistics: Hashable, Sendable {
     public var largestVideoGapMs: UInt32 = 0
 
     // Downlink.
-    public var packetsSent: UInt64 = 0
-    public var bytesSent: UInt64 = 0
     /// The receiver's last reported fraction lost of what we send it, in 1/256.
     public var remoteFractionLost: UInt8 = 0
     /// Of the packets sent, those that the receiver reports as lost.

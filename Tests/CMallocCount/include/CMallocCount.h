@@ -4,3 +4,5 @@
 
 /// Allocations that this thread made since it started: malloc, calloc, realloc, aligned ones.
 uint64_t malloc_count(void);
+/// Bytes that this thread allocated less those that it freed, as malloc rounds them.
+int64_t malloc_held(void);

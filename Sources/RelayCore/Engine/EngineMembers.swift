@@ -1,0 +1,30 @@
+import RTPCore
+
+// What the engine knows of rooms and participants that no packet touches.
+
+/// The members of one room on this worker.
+struct EngineRoom {
+    var handle: RoomHandle
+    var isPeer: Bool
+    var members: [Int32]
+    /// Who is heard and seen; nil in a peer room, where everybody is.
+    var group: GroupFloor?
+}
+
+/// What a transport has that no packet touches.
+final class TransportDetails {
+    let configuration: TransportConfiguration
+    var localICE: ICECredentials
+    var remoteICE: ICECredentials
+    /// The credentials before an ICE restart, good from the selected address until the first new check or this instant.
+    var oldICE: (local: ICECredentials, remote: ICECredentials, until: Instant)?
+    /// Tie-breaker of our checks; any value will do, since we never ask for a role (RFC 8445 §7.3.1.1).
+    let tieBreaker: UInt64
+
+    init(configuration: TransportConfiguration, tieBreaker: UInt64) {
+        self.configuration = configuration
+        localICE = configuration.localICE
+        remoteICE = configuration.remoteICE
+        self.tieBreaker = tieBreaker
+    }
+}
