@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs the tests and ends with one line for each suite and mode: "N passed, 0 failed".
-# Usage: test.sh all|unit|fuzz|load|attack|interop [arguments of Tests/interop/run.py]
+# Usage: test.sh all|unit|fuzz|instructions|load|attack|interop [arguments of Tests/interop/run.py]
 #   unit     every Swift test, in debug and release (MODES=release: in that one only)
 #   fuzz     every fuzz target for some seconds, and the crash inputs that are kept (make fuzz runs them longer)
+#   instructions  what the release build needs to forward a packet, beside the limit's (callgrind; skipped without valgrind)
 #   load     the short forms of the load program: calls, crossings, kills, memory (make soak runs the long ones)
 #   attack   the short form of the attack suite, and faults of disk, clock, network and processes (needs root)
 #   interop  calls between real clients over the built relay, each in a network namespace of its own (needs root)
@@ -62,6 +63,21 @@ fuzz() {
   local code=0
   scripts/fuzz.py --seconds "${FUZZ_SECONDS:-3}" 2>&1 | tee "$logs/fuzz.txt" || code=$?
   summary+=("$(tail -n 1 "$logs/fuzz.txt")")
+  [ "$code" -eq 0 ] || failed=1
+}
+
+instructions() {
+  local code=0
+  echo "== instructions: building the bench"
+  : >"$logs/bench-build.log"
+  if ! logged "$logs/bench-build.log" "$swift" build -c release --product RelayBench; then
+    tail -n 60 "$logs/bench-build.log"
+    note "instructions: the build failed"
+    failed=1
+    return
+  fi
+  bench/instructions.py 2>&1 | tee "$logs/instructions.txt" || code=$?
+  summary+=("$(tail -n 1 "$logs/instructions.txt")")
   [ "$code" -eq 0 ] || failed=1
 }
 
@@ -125,13 +141,14 @@ if ! scripts/openapi.py --check; then
   failed=1
 fi
 case "$what" in
-  all) unit; fuzz; load; attack; interop "$@" ;;
+  all) unit; fuzz; instructions; load; attack; interop "$@" ;;
   unit) unit ;;
   fuzz) fuzz ;;
+  instructions) instructions ;;
   load) load ;;
   attack) attack ;;
   interop) interop "$@" ;;
-  *) echo "test.sh: all, unit, fuzz, load, attack or interop, not '$what'" >&2; exit 2 ;;
+  *) echo "test.sh: all, unit, fuzz, instructions, load, attack or interop, not '$what'" >&2; exit 2 ;;
 esac
 
 echo
