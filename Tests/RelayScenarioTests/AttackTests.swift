@@ -257,7 +257,7 @@ import Testing
         scene.run(for: .seconds(2))
         let stream = try #require(b.client.stream(.video))
         let highest = UInt16(truncatingIfNeeded: try #require(stream.highestSequence))
-        let numbers = (0..<16).map { highest &- 40 &+ UInt16($0) }
+        let numbers = (0..<16).map { highest &- 16 &+ UInt16($0) }
         let repaired = scene.engine.counters.packetsRepaired
         for _ in 0..<200 {
             scene.act(b.client) { $0.sendRTCP([.nack(sender: 1, media: stream.ssrc, numbers: numbers)]) }

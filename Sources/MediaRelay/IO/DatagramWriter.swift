@@ -30,31 +30,11 @@ package final class DatagramWriter {
     private var sentBatches: UInt64 = 0
     private var joins: Bool
 
-    /// The newest message to one receiver: what may still be added to it.
-    private struct Chain {
-        var peer: PeerAddress
-        var local: UInt8
-        /// A shorter datagram has ended it.
-        var isClosed: Bool
-        /// Of each of its datagrams, the last one excepted.
-        var segmentByteCount: UInt16
-        var byteCount: Int32
-    }
-
-    /// Where the receiver's newest message is found by its address; of this batch when the stamp is.
-    private struct Place {
-        var stamp: UInt32
-        var message: Int32
-    }
-    private static let placeMask = 127
-
     private let messages: UnsafeMutablePointer<lio_message>
     private let buffers: UnsafeMutablePointer<lio_buffer>
     private let names: UnsafeMutablePointer<lio_name>
     private let controls: UnsafeMutablePointer<lio_control>
-    private let chains: UnsafeMutablePointer<Chain>
-    private let places: UnsafeMutablePointer<Place>
-    private var stamp: UInt32 = 0
+    private var chains: SendChains
     private let sockets: [UDPSocket]
     private let table: LocalAddressTable
     /// Where packets to peers on TCP connections go.
@@ -72,13 +52,11 @@ package final class DatagramWriter {
         buffers = .allocate(capacity: count * Self.segmentCount)
         names = .allocate(capacity: count)
         controls = .allocate(capacity: count)
-        chains = .allocate(capacity: count)
-        places = .allocate(capacity: Self.placeMask + 1)
+        chains = SendChains(count: count)
         messages.initialize(repeating: lio_message(), count: count)
         buffers.initialize(repeating: lio_buffer(), count: count * Self.segmentCount)
         names.initialize(repeating: lio_name(), count: count)
         controls.initialize(repeating: lio_control(), count: count)
-        places.initialize(repeating: Place(stamp: 0, message: 0), count: Self.placeMask + 1)
         for index in 0..<count {
             messages[index].name = UnsafeMutableRawPointer(names + index)
             messages[index].buffers = buffers + index * Self.segmentCount
@@ -90,8 +68,7 @@ package final class DatagramWriter {
         buffers.deallocate()
         names.deallocate()
         controls.deallocate()
-        chains.deallocate()
-        places.deallocate()
+        chains.destroy()
     }
 
     /// Sends everything in `batch` and empties it.
@@ -114,61 +91,47 @@ package final class DatagramWriter {
         var count = 0
         var socket = -1
         var next = range.lowerBound
-        startChains()
+        chains.start()
+        var place = chains.firstPlace
+        // The message that the entry before went into, which is `place`'s; -1: none.
+        var latest = -1
         while next < range.upperBound {
             let entry = batch.entries[next]
             if entry.peer.isStream {
                 next = sendToStream(batch, from: next)
                 continue
             }
-            let place = place(of: entry)
             let bytes = batch.slots + next &* TransmitBatch.slotByteCount
-            if place.pointee.stamp == stamp, add(entry, bytes, to: Int(place.pointee.message)) {
+            // Bursts of one sender go to one receiver: no need to look for its place again.
+            if latest < 0 || !chains.isTo(entry, latest) { place = chains.place(of: entry) }
+            if let message = chains.message(at: place), add(entry, bytes, to: message) {
+                latest = message
                 next &+= 1
                 continue
             }
             guard count < Self.messageCount else { break }
             guard let source = table.source(of: entry.local, to: entry.peer) else {
                 errors.count(.noSocket)
+                latest = -1
                 next &+= 1
                 continue
             }
             guard count == 0 || source.pointee.socket == socket else { break }
             socket = source.pointee.socket
             begin(count, entry, bytes, from: source)
-            if joins { place.pointee = Place(stamp: stamp, message: Int32(truncatingIfNeeded: count)) }
+            if joins { chains.set(count, at: place) }
+            latest = count
             count &+= 1
             next &+= 1
         }
         return (count, socket, next)
     }
 
-    /// Forgets the messages of before.
-    private func startChains() {
-        stamp &+= 1
-        guard stamp == 0 else { return }
-        places.update(repeating: Place(stamp: 0, message: 0), count: Self.placeMask + 1)
-        stamp = 1
-    }
-
-    /// The place of the entry's receiver: of its newest message, or a free one. There are twice as many as messages.
-    @inline(__always) private func place(of entry: TransmitBatch.Entry) -> UnsafeMutablePointer<Place> {
-        var mixed = (entry.peer.low ^ (entry.peer.high &<< 1)) &+ UInt64(entry.peer.port) &<< 32
-        mixed = (mixed ^ mixed &>> 29) &* 0x9E37_79B9_7F4A_7C15
-        var at = Int(truncatingIfNeeded: mixed &>> 57)
-        while places[at].stamp == stamp {
-            let chain = chains + Int(places[at].message)
-            if chain.pointee.peer == entry.peer, chain.pointee.local == entry.local { break }
-            at = (at &+ 1) & Self.placeMask
-        }
-        return places + at
-    }
-
     /// Adds a datagram to its receiver's newest message; false where it has to begin another one.
     @inline(__always) private func add(
         _ entry: TransmitBatch.Entry, _ bytes: UnsafeMutablePointer<UInt8>, to index: Int
     ) -> Bool {
-        let chain = chains + index
+        let chain = chains[index]
         let message = messages + index
         let used = message.pointee.buffer_count
         guard !chain.pointee.isClosed, entry.byteCount <= chain.pointee.segmentByteCount, used < Self.segmentCount,
@@ -194,9 +157,7 @@ package final class DatagramWriter {
             names + index, entry.peer.isIPv4 ? 1 : 0, entry.peer.high, entry.peer.low, entry.peer.port)
         message.pointee.buffers[0] = lio_buffer(base: bytes, byte_count: Int(entry.byteCount))
         message.pointee.buffer_count = 1
-        chains[index] = Chain(
-            peer: entry.peer, local: entry.local, isClosed: false, segmentByteCount: entry.byteCount,
-            byteCount: Int32(entry.byteCount))
+        chains.begin(index, with: entry)
         if source.pointee.namesSource {
             setControl(index, to: entry.peer, from: source, segmentByteCount: 0)
         } else {
@@ -274,9 +235,9 @@ package final class DatagramWriter {
 
     /// Sends the datagrams of a message whose segmentation was refused, one by one.
     private func sendApart(_ index: Int, _ descriptor: Int32) {
-        let chain = chains[index]
-        if let source = table.source(of: chain.local, to: chain.peer), source.pointee.namesSource {
-            setControl(index, to: chain.peer, from: source, segmentByteCount: 0)
+        let (peer, local) = (chains[index].pointee.peer, chains[index].pointee.local)
+        if let source = table.source(of: local, to: peer), source.pointee.namesSource {
+            setControl(index, to: peer, from: source, segmentByteCount: 0)
         } else {
             messages[index].control = nil
             messages[index].control_byte_count = 0

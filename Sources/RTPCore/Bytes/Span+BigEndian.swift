@@ -3,7 +3,7 @@
 
 extension Span where Element == UInt8 {
     /// The two bytes at `offset` as one big-endian number. Traps when they are not inside the span.
-    @inlinable public func uint16(at offset: Int) -> UInt16 {
+    @inlinable @inline(__always) public func uint16(at offset: Int) -> UInt16 {
         precondition(offset >= 0 && offset <= count - 2, "two bytes must lie inside the span")
         // Safe: the precondition covers both bytes.
         return unsafe UInt16(self[unchecked: offset]) << 8 | UInt16(self[unchecked: offset &+ 1])
@@ -16,7 +16,7 @@ extension Span where Element == UInt8 {
         return unsafe top | UInt32(self[unchecked: offset &+ 1]) << 8 | UInt32(self[unchecked: offset &+ 2])
     }
     /// The four bytes at `offset` as one big-endian number. Traps when they are not inside the span.
-    @inlinable public func uint32(at offset: Int) -> UInt32 {
+    @inlinable @inline(__always) public func uint32(at offset: Int) -> UInt32 {
         precondition(offset >= 0 && offset <= count - 4, "four bytes must lie inside the span")
         // Safe: the precondition covers all four bytes.
         let top = unsafe UInt32(self[unchecked: offset]) << 24 | UInt32(self[unchecked: offset &+ 1]) << 16

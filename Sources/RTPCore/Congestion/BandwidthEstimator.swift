@@ -36,7 +36,7 @@
     private static let referenceReach: Int64 = 1 << 25
 
     private let bounds: Bounds
-    private var window: SentPacketWindow
+    @usableFromInline var window: SentPacketWindow
     private var groups = ArrivalGroups()
     private var trend = DelayTrend()
     private var acknowledged = AcknowledgedRate()
@@ -77,7 +77,7 @@
     /// The number that the next packet gets.
     public var nextNumber: UInt16 { window.nextNumber }
     /// Where the next packet will be noted: a hint for caches, nothing to read.
-    public var nextPlace: UnsafeRawPointer { unsafe window.nextPlace }
+    @inlinable public var nextPlace: UnsafeRawPointer { unsafe window.nextPlace }
 
     /// A packet leaves: its transport-wide number. `byteCount`: as on the wire, 1…65,535.
     @discardableResult

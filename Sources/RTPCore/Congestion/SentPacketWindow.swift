@@ -21,7 +21,7 @@
         public var probe: UInt8
     }
 
-    struct Entry {
+    @usableFromInline struct Entry {
         /// The lowest 32 bits of the microseconds; packets in the window are far less than 35 minutes apart.
         var sentAt: UInt32
         /// 0: reported on, or never sent.
@@ -31,9 +31,9 @@
         var isMissing: Bool
     }
 
-    private let entries: UnsafeMutablePointer<Entry>
+    @usableFromInline let entries: UnsafeMutablePointer<Entry>
     /// The next packet's number, extended. The first is 1.
-    private var next: Int64 = 1
+    @usableFromInline var next: Int64 = 1
     /// Microseconds at which the newest was sent.
     private var newest: Int64 = 0
 
@@ -56,7 +56,7 @@
     public var nextNumber: UInt16 { UInt16(truncatingIfNeeded: next) }
 
     /// Where the next packet will be noted: a hint for caches, nothing to read.
-    public var nextPlace: UnsafeRawPointer {
+    @inlinable public var nextPlace: UnsafeRawPointer {
         unsafe UnsafeRawPointer(entries + Int(next & (Self.windowCount - 1)))
     }
 

@@ -30,12 +30,12 @@
 
     /// By number modulo `windowCount`: the lowest 30 bits of the arrival's ticks, above them what became of the packet:
     /// 0 missing, 1 reported, else it waits, and 2 or 3 is the status symbol 1 or 2 in the packet being built.
-    let words: UnsafeMutablePointer<UInt32>
+    @usableFromInline let words: UnsafeMutablePointer<UInt32>
     static let tickMask: UInt32 = (1 << 30) - 1
     /// Ticks of the arrival recorded last: those in the window are less than 37 hours away from it.
     var reference: Int64 = 0
     /// The newest number, extended.
-    var highest: Int64 = 0
+    @usableFromInline var highest: Int64 = 0
     /// The first number that no feedback covered yet.
     var next: Int64 = 0
     var isStarted = false
@@ -68,7 +68,7 @@
     }
 
     /// Where the next packet's arrival will be noted: a hint for caches, nothing to read.
-    public var nextPlace: UnsafeRawPointer {
+    @inlinable public var nextPlace: UnsafeRawPointer {
         unsafe UnsafeRawPointer(words + Int((highest &+ 1) & (Self.windowCount - 1)))
     }
 

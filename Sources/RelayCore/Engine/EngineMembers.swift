@@ -28,3 +28,14 @@ final class TransportDetails {
         self.tieBreaker = tieBreaker
     }
 }
+
+extension MediaEngine {
+    /// Bytes of the tables that one transport with so many tracks and slots has to itself, if it sends with few SSRCs.
+    static func tableByteCount(tracks: Int, slots: Int) -> Int {
+        MemoryLayout<Transport>.stride + Limits.pathsPerTransport * MemoryLayout<Path>.stride
+            + Limits.nearSources * MemoryLayout<Source>.stride
+            + Limits.sourcesPerTransport * (MemoryLayout<UInt32>.stride + MemoryLayout<RTCPContext>.stride)
+            + Limits.referenceTimesPerTransport * MemoryLayout<ReferenceTime>.stride
+            + tracks * MemoryLayout<Track>.stride + slots * MemoryLayout<Subscription>.stride
+    }
+}

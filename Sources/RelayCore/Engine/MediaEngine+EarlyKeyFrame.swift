@@ -74,7 +74,7 @@ extension MediaEngine {
         now: Instant
     ) {
         let span = UnsafeBufferPointer(start: bytes, count: packet.headerByteCount).span
-        guard let header = RTPHeader(span), readElements(header, span) else {
+        guard let header = RTPHeader(span), readElements(header, bytes, count: packet.headerByteCount) else {
             preconditionFailure("a packet was kept that was not read before")
         }
         if subscription.pointee.source != source {

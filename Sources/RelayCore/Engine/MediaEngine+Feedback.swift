@@ -68,7 +68,7 @@ extension MediaEngine {
         let isPeer = rooms[Int(transports[Int(index)].room)]?.isPeer ?? true
         var blocks: [ReportBlock] = []
         for k in 0..<Int(transports[Int(index)].sourceCount) {
-            let source = sources + first + k
+            let source = sourceAt(first + k)
             guard source.pointee.role == .media, source.pointee.packetsSinceReport > 0 else { continue }
             source.pointee.packetsSinceReport = 0
             if var block = source.pointee.statistics.makeReportBlock(ssrc: sourceSSRCs[first + k], now: now) {
@@ -97,7 +97,7 @@ extension MediaEngine {
             subscription.pointee.packetsSent > 0,
             now - subscription.pointee.lastSent < .seconds(2)
         else { return }
-        let source = sources[Int(subscription.pointee.source)]
+        let source = sourceAt(Int(subscription.pointee.source)).pointee
         guard source.hasReport, subscription.pointee.track >= 0 else { return }
         let track = tracks[subscription.pointee.layer]
         guard track.pointee.currentSource == subscription.pointee.source else { return }

@@ -10,12 +10,12 @@ extension MediaEngine {
         _ bytes: UnsafeMutablePointer<UInt8>, count: Int, header: RTPHeader, index: UInt64, source sourceIndex: Int32,
         transport transportIndex: Int32, now: Instant
     ) {
-        let source = sources + Int(sourceIndex)
+        let source = sourceAt(Int(sourceIndex))
         let transport = transports + Int(transportIndex)
         let trackIndex = source.pointee.track
         let track = tracks[trackIndex]
         let packet = UnsafeBufferPointer(start: bytes, count: count).span
-        guard readElements(header, packet) else { return counters.drop(.rtpMalformed) }
+        guard readElements(header, bytes, count: count) else { return counters.drop(.rtpMalformed) }
         if track.pointee.transportCCID != 0 {
             let interval =
                 track.pointee.kind == .video ? Limits.transportFeedbackInterval : Limits.audioFeedbackInterval
@@ -75,7 +75,7 @@ extension MediaEngine {
         let sourceIndex = tracks[trackIndex].pointee.currentSource
         guard sourceIndex >= 0 else { return counters.drop(.rtxWithoutOriginal) }
         let payload = bytes + header.headerByteCount
-        let source = sources + Int(sourceIndex)
+        let source = sourceAt(Int(sourceIndex))
         let index = source.pointee.estimator.estimate(original)
         guard source.pointee.replay.check(index) else { return counters.drop(.rtxDuplicate) }
         source.pointee.replay.mark(index)
@@ -137,9 +137,9 @@ extension MediaEngine {
                     continue
                 }
             }
-            pass(
-                subscription, header: header, packet: bytes, payload: payload, payloadByteCount: payloadByteCount,
-                index: index, now: now)
+            passInline(
+                subscription, as: subscription.pointee.payloadType, header: header, packet: bytes, payload: payload,
+                payloadByteCount: payloadByteCount, index: index, now: now)
             slot = subscription.pointee.nextOfTrack
         }
     }

@@ -20,6 +20,7 @@ extension MediaEngine {
             if (1...15).contains(id) { passed[Int(id)] = receiving[kind] }
         }
         subscription.pointee.passedIDs = passed
+        subscription.pointee.passesWideID = passed.max() > 14
         if subscription.pointee.redPayloadType != 0 { keepRecentAudio(of: track) }
         updateFlow(slot, atKeyFrame: atKeyFrame, now: now)
     }

@@ -180,7 +180,7 @@ extension MediaEngine {
         guard subscription.pointee.layered != nil, old >= 0, old != source,
             Int(old) / Limits.sourcesPerTransport == Int(source) / Limits.sourcesPerTransport
         else { return nil }
-        let (before, after) = (sources + Int(old), sources + Int(source))
+        let (before, after) = (sourceAt(Int(old)), sourceAt(Int(source)))
         guard before.pointee.hasReport, after.pointee.hasReport else { return nil }
         func clock(_ source: UnsafeMutablePointer<Source>) -> SenderClock {
             SenderClock(

@@ -166,9 +166,9 @@ extension MediaEngine {
                 continue
             }
             out.store(payload: payload, packet: packet)
-            pass(
-                subscription, header: header, packet: packet, payload: payload, payloadByteCount: payloadByteCount,
-                index: index, now: now)
+            passInline(
+                subscription, as: subscription.pointee.payloadType, header: header, packet: packet, payload: payload,
+                payloadByteCount: payloadByteCount, index: index, now: now)
         }
     }
 

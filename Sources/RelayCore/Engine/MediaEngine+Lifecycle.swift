@@ -275,7 +275,7 @@ extension MediaEngine {
             track = next
         }
         for k in 0..<Int(transport.pointee.sourceCount) {
-            (sources + Int(index) * Limits.sourcesPerTransport + k).pointee.replay.destroy()
+            sourceAt(Int(index) * Limits.sourcesPerTransport + k).pointee.replay.destroy()
         }
         transport.pointee.transportFeedback?.destroy()
         if let downlink = transport.pointee.downlink { Downlink.destroy(downlink) }

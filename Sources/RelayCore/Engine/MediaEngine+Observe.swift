@@ -4,22 +4,46 @@ import RTPCore
 
 extension MediaEngine {
     /// Notes the packet's extension elements in `elements` (at most 16; ids above 15 never pass). False when the block lies.
-    @inline(__always) func readElements(_ header: RTPHeader, _ packet: Span<UInt8>) -> Bool {
+    @inline(__always) func readElements(_ header: RTPHeader, _ packet: UnsafePointer<UInt8>, count: Int) -> Bool {
         elementCount = 0
         hasWideElement = false
         guard header.extensionByteCount > 0 else { return true }
+        // Nearly all senders use the one-byte form. The header's reader has seen to it that the block lies in the packet.
+        guard header.extensionProfile == 0xBEDE else { return readOtherElements(header, packet, count: count) }
+        var at = header.extensionOffset
+        let end = at &+ header.extensionByteCount
+        var found = 0
+        while at < end {
+            let head = packet[at]
+            at &+= 1
+            if head == 0 { continue }
+            let id = head &>> 4
+            guard id != 0, id != 15, found < 16 else { break }
+            let byteCount = Int(head & 15) &+ 1
+            guard byteCount <= end &- at else { return false }
+            elements[found] = (id, UInt16(truncatingIfNeeded: at), UInt8(truncatingIfNeeded: byteCount))
+            found &+= 1
+            at &+= byteCount
+        }
+        elementCount = found
+        return true
+    }
+
+    /// The same of the two-byte form.
+    @inline(never) private func readOtherElements(
+        _ header: RTPHeader, _ packet: UnsafePointer<UInt8>, count: Int
+    ) -> Bool {
+        let bytes = UnsafeBufferPointer(start: packet, count: count).span
         var cursor = HeaderExtensionCursor(header)
-        var count = 0
-        while let element = cursor.next(in: packet) {
-            guard element.id <= 15, count < 16 else { continue }
-            elements[count] = (
+        while let element = cursor.next(in: bytes) {
+            guard element.id <= 15, elementCount < 16 else { continue }
+            elements[elementCount] = (
                 element.id, UInt16(truncatingIfNeeded: element.offset),
                 UInt8(truncatingIfNeeded: element.byteCount)
             )
             if element.byteCount > 16 || element.byteCount == 0 { hasWideElement = true }
-            count &+= 1
+            elementCount &+= 1
         }
-        elementCount = count
         return !cursor.isMalformed
     }
 

@@ -39,7 +39,7 @@ extension MediaEngine {
         let first = Int(index) &* Limits.sourcesPerTransport
         mc_prefetch(sourceSSRCs + first)
         // Most participants send from one or two SSRCs.
-        fetch(sources + first, Source.hotByteCount)
+        fetch(sourceAt(first), Source.hotByteCount)
     }
 
     @inline(__always) private func fetchReceiving(_ index: Int32) {
@@ -50,7 +50,7 @@ extension MediaEngine {
         }
         if let feedback = transport.pointee.transportFeedback { mc_prefetch(feedback.nextPlace) }
         guard transport.pointee.sourceCount > 0 else { return }
-        let source = sources + Int(index) &* Limits.sourcesPerTransport
+        let source = sourceAt(Int(index) &* Limits.sourcesPerTransport)
         source.pointee.replay.prefetch()
         if source.pointee.track >= 0 { fetch(tracks[source.pointee.track], Track.hotByteCount) }
     }
@@ -58,7 +58,7 @@ extension MediaEngine {
     @inline(__always) private func fetchSubscription(_ index: Int32) {
         guard let subscription = firstSubscription(of: index) else { return }
         fetch(subscriptions[subscription], Subscription.hotByteCount)
-        let source = sources + Int(index) &* Limits.sourcesPerTransport
+        let source = sourceAt(Int(index) &* Limits.sourcesPerTransport)
         if let history = tracks[source.pointee.track].pointee.history {
             history.prefetch(source.pointee.estimator.highest &+ 1)
         }
@@ -85,7 +85,7 @@ extension MediaEngine {
     /// Of the track that the participant's first source is bound to.
     @inline(__always) private func firstSubscription(of index: Int32) -> Int32? {
         guard transports[Int(index)].sourceCount > 0 else { return nil }
-        let track = sources[Int(index) &* Limits.sourcesPerTransport].track
+        let track = sourceAt(Int(index) &* Limits.sourcesPerTransport).pointee.track
         guard track >= 0 else { return nil }
         let subscription = tracks[track].pointee.firstSubscription
         return subscription >= 0 ? subscription : nil

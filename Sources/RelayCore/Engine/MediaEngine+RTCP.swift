@@ -65,7 +65,7 @@ extension MediaEngine {
     private func receiveSenderReport(_ report: SenderReport, from index: Int32, now: Instant) {
         let first = Int(index) * Limits.sourcesPerTransport
         for k in 0..<Int(transports[Int(index)].sourceCount) where sourceSSRCs[first + k] == report.ssrc {
-            let source = sources + first + k
+            let source = sourceAt(first + k)
             source.pointee.hasReport = true
             source.pointee.reportNTP = report.ntp
             source.pointee.reportTimestamp = report.rtpTimestamp

@@ -17,7 +17,7 @@ extension MediaEngine {
         guard k < sourceCount else {
             return receiveUnknownSource(bytes, count: count, header: header, flow: flow, now: now)
         }
-        let source = sources + (first &+ k)
+        let source = sourceAt(first &+ k)
         var index = source.pointee.estimator.estimate(header.sequenceNumber)
         let alternative = source.pointee.estimator.alternative(header.sequenceNumber)
         var opened = -1
@@ -97,7 +97,7 @@ extension MediaEngine {
         let k = Int(transport.pointee.sourceCount)
         let sourceIndex = Int(flow.transport) * Limits.sourcesPerTransport + k
         let replay = ReplayWindow.create()
-        (sources + sourceIndex).initialize(
+        sourceAt(sourceIndex).initialize(
             to: Source(
                 track: binding.track, role: binding.role, estimator: estimator, replay: replay,
                 statistics: ReceptionStatistics(),
@@ -105,7 +105,7 @@ extension MediaEngine {
                 reportArrival: Instant(nanoseconds: 0), hasReport: false))
         sourceSSRCs[sourceIndex] = header.ssrc
         transport.pointee.sourceCount += 1
-        sources[sourceIndex].replay.mark(opened.index)
+        sourceAt(sourceIndex).pointee.replay.mark(opened.index)
         if binding.role == .media { activate(Int32(sourceIndex), on: binding.track, now: now) }
         guard transport.pointee.packets.take(rate: Int64(Limits.packetsPerSecond), now: now) else {
             return counters.drop(.rtpRateLimited)

@@ -108,7 +108,7 @@ extension MediaEngine {
             let age = UInt64(redBlockCount &- position)
             position &+= 1
             let payload = packet + header.headerByteCount + block.offset
-            guard index >= age, sources[Int(source)].replay.check(index &- age),
+            guard index >= age, sourceAt(Int(source)).pointee.replay.check(index &- age),
                 let toc = OpusTOC(UnsafeBufferPointer(start: payload, count: block.byteCount).span),
                 UInt64(block.timestampOffset) == age &* UInt64(toc.timestampUnits),
                 recent.pointee.recover(index &- age)

@@ -70,7 +70,7 @@ extension MediaEngine {
             return .overBudget
         }
         let span = UnsafeBufferPointer(start: found.packet, count: found.byteCount).span
-        guard let header = RTPHeader(span), readElements(header, span) else {
+        guard let header = RTPHeader(span), readElements(header, found.packet, count: found.byteCount) else {
             preconditionFailure("the history holds a packet that was not read before")
         }
         let payload = found.packet + found.headerByteCount

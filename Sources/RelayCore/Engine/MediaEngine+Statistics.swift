@@ -8,7 +8,7 @@ extension MediaEngine {
     func statistics(of index: Int32, now: Instant) -> TransportStatistics {
         var result = transports[Int(index)].statistics
         for k in 0..<Int(transports[Int(index)].sourceCount) {
-            let source = sources + Int(index) * Limits.sourcesPerTransport + k
+            let source = sourceAt(Int(index) * Limits.sourcesPerTransport + k)
             guard source.pointee.role == .media else { continue }
             result.packetsLost += UInt64(max(0, source.pointee.statistics.cumulativeLost))
         }

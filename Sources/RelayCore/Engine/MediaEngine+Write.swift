@@ -27,13 +27,24 @@ extension MediaEngine {
     }
 
     /// The same under another of the slot's payload types.
-    @inline(__always) func pass(
+    @inline(never) func pass(
+        _ subscription: UnsafeMutablePointer<Subscription>, as payloadType: UInt8, header: RTPHeader,
+        packet: UnsafeMutablePointer<UInt8>, payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int,
+        index: UInt64, now: Instant
+    ) {
+        passInline(
+            subscription, as: payloadType, header: header, packet: packet, payload: payload,
+            payloadByteCount: payloadByteCount, index: index, now: now)
+    }
+
+    /// The same again, compiled into the loops over a track's slots: a call with so many values costs a tenth of the packet.
+    @inline(__always) func passInline(
         _ subscription: UnsafeMutablePointer<Subscription>, as payloadType: UInt8, header: RTPHeader,
         packet: UnsafeMutablePointer<UInt8>, payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int,
         index: UInt64, now: Instant
     ) {
         guard let sequence = subscription.pointee.sequence.map(index) else { return counters.drop(.rtpTooOld) }
-        write(
+        writeInline(
             subscription, payloadType: payloadType, ssrc: subscription.pointee.ssrc,
             sequence: sequence, header: header, packet: packet, originalSequence: -1, payload: payload,
             payloadByteCount: payloadByteCount, now: now)
@@ -44,7 +55,17 @@ extension MediaEngine {
 
     /// Writes one packet for one receiver straight into its send slot and seals it there.
     /// - Parameter originalSequence: RFC 4588's OSN for a repair, written before the payload; -1 for media.
-    func write(
+    @inline(never) func write(
+        _ subscription: UnsafeMutablePointer<Subscription>, payloadType: UInt8, ssrc: UInt32, sequence: UInt64,
+        header: RTPHeader, packet: UnsafeMutablePointer<UInt8>, originalSequence: Int,
+        payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int, now: Instant
+    ) {
+        writeInline(
+            subscription, payloadType: payloadType, ssrc: ssrc, sequence: sequence, header: header, packet: packet,
+            originalSequence: originalSequence, payload: payload, payloadByteCount: payloadByteCount, now: now)
+    }
+
+    @inline(__always) private func writeInline(
         _ subscription: UnsafeMutablePointer<Subscription>, payloadType: UInt8, ssrc: UInt32, sequence: UInt64,
         header: RTPHeader, packet: UnsafeMutablePointer<UInt8>, originalSequence: Int,
         payload: UnsafeMutablePointer<UInt8>, payloadByteCount: Int, now: Instant
@@ -101,7 +122,7 @@ extension MediaEngine {
         let place = MemoryLayout<Subscription>.offset(of: \.passedIDs).unsafelyUnwrapped
         let passed = (UnsafeRawPointer(subscription) + place).assumingMemoryBound(to: UInt8.self)
         let count = elementCount
-        let mayBeTwoByte = hasWideElement || any(subscription.pointee.passedIDs .> SIMD16(repeating: 14))
+        let mayBeTwoByte = hasWideElement || subscription.pointee.passesWideID
         let isTwoByte = subscription.pointee.midID > 14 || mayBeTwoByte && needsTwoByteForm(passed)
         var at = 4
         let midByteCount = Int(subscription.pointee.midByteCount)

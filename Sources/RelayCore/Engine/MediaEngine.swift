@@ -34,7 +34,9 @@ public final class MediaEngine {
     // Slabs, reached by transport index times the per-transport bound, or by index from a free list.
     let transports: UnsafeMutablePointer<Transport>
     let paths: UnsafeMutablePointer<Path>
-    let sources: UnsafeMutablePointer<Source>
+    /// The first sources of each transport, and the further ones that few have: `sourceAt`.
+    private let nearSources: UnsafeMutablePointer<Source>
+    private let farSources: UnsafeMutablePointer<Source>
     let sourceSSRCs: UnsafeMutablePointer<UInt32>
     let rtcpContexts: UnsafeMutablePointer<RTCPContext>
     let referenceTimes: UnsafeMutablePointer<ReferenceTime>
@@ -94,7 +96,8 @@ public final class MediaEngine {
         keptBytes = KeptBytes(limit: configuration.keptKeyFrameByteCount)
         transports = .allocate(capacity: capacity)
         paths = .allocate(capacity: capacity * Limits.pathsPerTransport)
-        sources = .allocate(capacity: capacity * Limits.sourcesPerTransport)
+        nearSources = .allocate(capacity: capacity * Limits.nearSources)
+        farSources = .allocate(capacity: capacity * (Limits.sourcesPerTransport - Limits.nearSources))
         sourceSSRCs = .allocate(capacity: capacity * Limits.sourcesPerTransport)
         rtcpContexts = .allocate(capacity: capacity * Limits.sourcesPerTransport)
         referenceTimes = .allocate(capacity: capacity * Limits.referenceTimesPerTransport)
@@ -110,22 +113,14 @@ public final class MediaEngine {
         keepRoom()
     }
 
-    /// Bytes of the tables that one transport with so many tracks and slots has to itself.
-    static func tableByteCount(tracks: Int, slots: Int) -> Int {
-        MemoryLayout<Transport>.stride + Limits.pathsPerTransport * MemoryLayout<Path>.stride
-            + Limits.sourcesPerTransport
-            * (MemoryLayout<Source>.stride + MemoryLayout<UInt32>.stride + MemoryLayout<RTCPContext>.stride)
-            + Limits.referenceTimesPerTransport * MemoryLayout<ReferenceTime>.stride
-            + tracks * MemoryLayout<Track>.stride + slots * MemoryLayout<Subscription>.stride
-    }
-
     private func keepRoom() { roomOfOne = min(widestRoom * packetsOfOne, transmit.capacity / 2) + 4 }
 
     deinit {
         for index in 0..<transportsUsed where transports[Int(index)].flags.contains(.live) { release(index) }
         transports.deallocate()
         paths.deallocate()
-        sources.deallocate()
+        nearSources.deallocate()
+        farSources.deallocate()
         sourceSSRCs.deallocate()
         rtcpContexts.deallocate()
         referenceTimes.deallocate()
@@ -270,6 +265,16 @@ public final class MediaEngine {
         slot.update(from: bytes, count: count)
         transmit.commit(byteCount: count, to: path.pointee.address, local: path.pointee.local)
         path.pointee.bytesSent += UInt64(count)
+    }
+
+    /// Source number `index`: the transport's times `sourcesPerTransport`, and its own. Memory is touched by pages, so what few
+    /// need lies apart from what all need.
+    @inline(__always) func sourceAt(_ index: Int) -> UnsafeMutablePointer<Source> {
+        let (transport, k) = UInt(bitPattern: index).quotientAndRemainder(dividingBy: UInt(Limits.sourcesPerTransport))
+        let (near, far) = (UInt(Limits.nearSources), UInt(Limits.sourcesPerTransport - Limits.nearSources))
+        return k < near
+            ? nearSources + Int(bitPattern: transport &* near &+ k)
+            : farSources + Int(bitPattern: transport &* far &+ k &- near)
     }
 
     @inline(__always) func pathAt(_ transport: Int32, _ path: Int32) -> UnsafeMutablePointer<Path> {

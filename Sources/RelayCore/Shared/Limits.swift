@@ -6,6 +6,8 @@ public enum Limits {
     static let pathsPerTransport = 8
     /// SSRCs a participant may send with (T54): audio, video, RTX and some changes of SSRC.
     static let sourcesPerTransport = 16
+    /// As many as nearly all use: sound, a picture and its repairs, and one that takes another's place.
+    static let nearSources = 4
     /// SSRCs whose receiver reference times are answered: one for each of a client's kinds, and some to spare.
     static let referenceTimesPerTransport = 4
     /// Simulcast streams of one track.
