@@ -1,3 +1,4 @@
+import CLinuxIO
 import Glibc
 import MediaRelay
 import RTPCore
