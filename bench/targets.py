@@ -86,8 +86,8 @@ def capacity(figures):
 def footprint(figures):
     prepared, joined = figures.value("rss_prepared"), figures.value("rss_joined_call")
     yield at_most("Memory of a prepared participant in the worker", "≤ 8 KB", prepared and prepared / 1024, 8, " KB")
-    history = figures.all("rss_joined_call")
-    note = f"and {history[-1]['context']['history_bytes'] >> 20} MB of packet history that all calls share" if history else ""
+    silent = figures.value("rss_joined_call_silent")
+    note = f"its packet history included; {silent / 1024:.1f} KB before the first packet" if silent else ""
     yield at_most("Memory of a joined 1:1 video call in the worker", "≤ 64 KB", joined and joined / 1024, 64, " KB", note)
     yield at_most("1,000 prepared participants without media", "≤ 3 % of a core", figures.value("idle_core_percent"), 3, " %")
     ratio = figures.value("handshake_ratio_to_openssl")

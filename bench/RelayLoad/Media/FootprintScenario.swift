@@ -128,15 +128,14 @@ enum FootprintScenario {
             rig.mill.reset()
             rig.mill.run(until: MonotonicClock.now() + .seconds(options.isShort ? 1 : 6))
             let talking = ProcessStatus(relay.processID).residentBytes
-            let history = min(EngineConfiguration().historyByteCount, rig.mill.sent * MediaProfile.videoByteCount)
-            let each = Double(talking - before - history) / Double(calls)
+            let each = Double(talking - before) / Double(calls)
             let kb = { (bytes: Double) in LoadReport.number(bytes / 1_024) }
             report.line(
-                "footprint: \(calls) joined calls with video: \(kb(each)) KB each beside the packet history of "
-                    + "\(history >> 20) MB that all share; \(kb(Double(silent - before) / Double(calls))) KB before their first "
+                "footprint: \(calls) joined calls with video: \(kb(each)) KB each, the packet history that they need "
+                    + "included; \(kb(Double(silent - before) / Double(calls))) KB before their first "
                     + "packet; in control \(kb(Double(ProcessStatus(rig.bench.relay.processID).residentBytes - controlBefore) / Double(calls))) KB"
             )
-            let context = [("calls", "\(calls)"), ("history_bytes", "\(history)"), ("packets", "\(rig.mill.received)")]
+            let context = [("calls", "\(calls)"), ("packets", "\(rig.mill.received)")]
             report.figure("rss_joined_call", each, "bytes", context)
             report.figure("rss_joined_call_silent", Double(silent - before) / Double(calls), "bytes", context)
         } catch {
