@@ -1,7 +1,6 @@
 import Foundation
 import MediaRelay
 import RTPCore
-import RelayCore
 
 /// What participants cost who do nothing yet: memory of 10,000 prepared ones (ICE and DTLS done, offers with video), the CPU of
 /// 1,000 of them without media, the CPU of a set-up; and the memory of 500 joined calls with video.
