@@ -84,18 +84,12 @@ bench-quick: packages
 	@bench/bench.py --quick $(if $(JSON),--json)
 
 ## How soon both sides hear and see each other after the answer: Chromium and wrtc at 50 ms one way (root).
-bench-ring: build
-	scripts/install-packages.sh interop
-	@[ -x .venv/bin/python ] || python3 -m venv .venv
-	@.venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
+bench-ring: build python
 	.venv/bin/python bench/ring_latency.py
 
 ## Calls of real clients over emulated networks, through the relay and without it: a table, plots in bench/out/lab and which targets
 ## hold, in some 25 min (root). PROFILES=loss-5,step and CLIENTS=wrtc: those; SECONDS=20: shorter; DOCS=1: writes docs/quality.md too.
-lab: build
-	scripts/install-packages.sh interop
-	@[ -x .venv/bin/python ] || python3 -m venv .venv
-	@.venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
+lab: build python
 	.venv/bin/python Tests/lab/lab.py $(if $(PROFILES),--profiles $(PROFILES)) $(if $(CLIENTS),--clients $(CLIENTS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(DOCS),--docs)
 
