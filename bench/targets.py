@@ -112,8 +112,13 @@ def control(figures):
     yield at_most("Join request read → gate open, p99", "≤ 1 ms", gate[-1] if gate else None, 1, " ms")
     first = figures.all("ring_first_packet_ms_p50")
     yield Row("Join request → first packet, 20 ms audio, p50", "–", f"{number(first[-1]['value'])} ms" if first else "not measured", None)
-    events, commit = figures.value("journal_events_per_second"), figures.value("simulated_commit_ms_p99")
+    events, commit = figures.value("journal_events_per_second", calls_held=0), figures.value("simulated_commit_ms_p99", calls_held=0)
     yield Row("Events a second through conductor, journal and HTTP", "–", number(events) if events else "not measured", None, f"commit p99 {number(commit)} ms" if commit else "")
+    each = figures.all("control_us_per_event")
+    if len(each) > 1:
+        held = each[-1]["context"]["calls_held"]
+        note = f"{number(each[-1]['value'])} to {number(each[0]['value'])} µs"
+        yield at_most("Control's CPU per event beside 9,500 calls that stay to that beside none", "≤ 1.10", each[-1]["value"] / each[0]["value"], 1.1, note=f"{note}, {held} calls held")
 
 
 def rows(lines):
