@@ -2,7 +2,9 @@
 ICE generation. UDP is blocked by a routing rule of the test's own namespace.
 """
 import asyncio
+import pathlib
 import subprocess
+import sys
 import time
 
 from browser import Reports, chromium, firefox, open_tab
@@ -47,9 +49,9 @@ def counters(relay, *names):
     return [found.get(f'{name}{{worker="0"}}', 0) for name in names]
 
 
-async def pair(relay):
+async def pair(relay, make=WrtcClient):
     room = relay.create_room(kind="peer", media="video")
-    clients = [WrtcClient(relay, room, uid, participant(room, uid)) for uid in ("alice", "bob")]
+    clients = [make(relay, room, uid, participant(room, uid)) for uid in ("alice", "bob")]
     await asyncio.gather(*(client.prepare() for client in clients))
     for client in clients:
         await client.join()
@@ -131,8 +133,8 @@ def tcp_firefox():
         return browsers_over_tcp(relay, firefox)
 
 
-async def other_ways(relay):
-    room, clients = await pair(relay)
+async def other_ways(relay, make=WrtcClient):
+    room, clients = await pair(relay, make)
     alice, bob = clients
     check([await client.protocol() for client in clients] == ["udp", "udp"], "a call takes TCP where UDP works")
     await alice.restart()
@@ -154,6 +156,56 @@ def wrtc_ways():
     """libwebrtc in one call: an ICE restart, UDP is lost and TCP takes over, UDP comes back."""
     with Relay() as relay:
         return asyncio.run(other_ways(relay))
+
+
+class TabClient:
+    """A client in a tab of Chromium (Tests/lab), with the verbs of WrtcClient."""
+
+    def __init__(self, tab, relay, room, uid, bearer):
+        self.tab, self.relay, self.room, self.uid, self.bearer = tab, relay, room, uid, bearer
+
+    async def prepare(self):
+        offer = await self.tab.offer()
+        self.location, self.answer = await asyncio.to_thread(self.relay.prepare, self.room, self.bearer, offer)
+        await self.tab.accept(self.answer)
+        await self.tab.connected()
+
+    async def join(self):
+        (await asyncio.to_thread(self.relay.ask, "POST", self.location + "/join", None, self.bearer)).expect(200)
+
+    async def restart(self):
+        offer = await self.tab.offer(True)
+        self.answer = await asyncio.to_thread(self.relay.restart, self.location, self.bearer, offer, self.answer)
+        await self.tab.accept(self.answer)
+
+    async def protocol(self):
+        return await self.tab.protocol()
+
+    async def totals(self):
+        found = await self.tab.sample()
+        return {"framesDecoded": found["frames"], "audioPackets": found["audioPackets"]}
+
+    until = WrtcClient.until
+
+    async def leave(self):
+        (await asyncio.to_thread(self.relay.ask, "DELETE", self.location, None, self.bearer)).expect(200)
+
+    async def close(self):
+        await self.tab.close()
+
+
+def chromium_ways():
+    """The same in two tabs of Chromium."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lab"))
+    from chromium import Window
+
+    window = Window(["alice", "bob"])
+    tabs = dict(zip(("alice", "bob"), window.peers))
+    try:
+        with Relay() as relay:
+            return asyncio.run(other_ways(relay, lambda relay, room, uid, bearer: TabClient(tabs[uid], relay, room, uid, bearer)))
+    finally:
+        window.stop()
 
 
 def gated(announce, media):

@@ -182,6 +182,19 @@ class Relay:
         answer.expect(201)
         return answer.headers["Location"], answer.body.decode()
 
+    def restart(self, location, bearer, offer, answer):
+        """An ICE restart (RFC 9725 §4.3.3): what the answer in force is from now on."""
+        lines = offer.splitlines()
+        starts = ("a=group:BUNDLE", "a=ice-ufrag:", "a=ice-pwd:", "a=fingerprint:", "m=", "a=mid:")
+        fragment = "".join(next(line for line in lines if line.startswith(start)) + "\r\n" for start in starts)
+        given = self.ask("PATCH", location, fragment, bearer, {
+            "Content-Type": "application/trickle-ice-sdpfrag", "If-Match": "*"}).expect(200).body.decode()
+        for name in ("ice-ufrag", "ice-pwd"):
+            found = re.search(rf"^a={name}:\S+", given, re.MULTILINE)
+            check(found, f"no {name} in the relay's answer to the restart: {given}")
+            answer = re.sub(rf"^a={name}:\S+", lambda _old, new=found[0]: new, answer, flags=re.MULTILINE)
+        return answer
+
     def events(self, after=0, room=None):
         """Every event behind `after`."""
         found = []

@@ -78,6 +78,7 @@ TESTS = [
     Test("browser_call", "chromium_firefox", network="veth", seconds=200, tries=2),
     Test("browser_call", "chromium_wrtc", seconds=150, tries=2),
     Test("network_change", "tcp_chromium", seconds=120, tries=2),
+    Test("network_change", "chromium_ways", seconds=120, tries=2),
     Test("network_change", "tcp_firefox", network="veth", seconds=160, tries=2),
     Test("network_change", "rebinding_browsers", network="veth", seconds=160, tries=2),
     Test("network_change", "restart_browsers", network="veth", seconds=160, tries=2),

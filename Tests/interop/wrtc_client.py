@@ -5,7 +5,6 @@
 import array
 import asyncio
 import math
-import re
 import time
 
 import webrtc
@@ -117,16 +116,8 @@ class WrtcClient:
         before = self.pc.remote_description.sdp
         offer = await self.pc.create_offer(webrtc.RTCOfferOptions(ice_restart=True))
         await self.pc.set_local_description(offer)
-        lines = offer.sdp.splitlines()
-        starts = ("a=group:BUNDLE", "a=ice-ufrag:", "a=ice-pwd:", "a=fingerprint:", "m=", "a=mid:")
-        fragment = "".join(next(line for line in lines if line.startswith(start)) + "\r\n" for start in starts)
-        given = (await asyncio.to_thread(
-            self.relay.ask, "PATCH", self.location, fragment, self.bearer,
-            {"Content-Type": "application/trickle-ice-sdpfrag", "If-Match": "*"})).expect(200).body.decode()
-        for name in ("ice-ufrag", "ice-pwd"):
-            line = re.search(rf"^a={name}:\S+", given, re.MULTILINE)[0]
-            before = re.sub(rf"^a={name}:\S+", lambda _found: line, before, flags=re.MULTILINE)
-        await self.pc.set_remote_description(webrtc.RTCSessionDescriptionInit(type="answer", sdp=before))
+        answer = await asyncio.to_thread(self.relay.restart, self.location, self.bearer, offer.sdp, before)
+        await self.pc.set_remote_description(webrtc.RTCSessionDescriptionInit(type="answer", sdp=answer))
 
     async def protocol(self):
         """What the selected pair runs over: udp or tcp."""

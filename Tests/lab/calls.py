@@ -4,9 +4,8 @@ The second client is behind the link, the first one's own network is perfect. Al
 and accept (peer.py, chromium.py); the signaling is here.
 """
 import asyncio
-import re
 
-from relay import check, participant
+from relay import participant
 
 # What signaling takes after a change of the network: a new connection and one request over the mobile network.
 SIGNALING = 0.2
@@ -52,17 +51,9 @@ class RelayCall:
     async def restart(self):
         """An ICE restart of the second client (RFC 9725 §4.3.3)."""
         offer = await self.second.offer(True)
-        lines = offer.splitlines()
-        wanted = ("a=group:BUNDLE", "a=ice-ufrag:", "a=ice-pwd:", "a=fingerprint:", "m=", "a=mid:")
-        fragment = "".join(next(line for line in lines if line.startswith(start)) + "\r\n" for start in wanted)
         await asyncio.sleep(SIGNALING)
-        given = (await self.ask("PATCH", "second", "", fragment, {
-            "Content-Type": "application/trickle-ice-sdpfrag", "If-Match": "*"})).body.decode()
-        answer = self.answer
-        for name in ("ice-ufrag", "ice-pwd"):
-            value = re.search(rf"^a={name}:(.*?)\r?$", given, re.MULTILINE)
-            check(value, f"no {name} in the relay's answer to the restart: {given}")
-            answer = re.sub(rf"^a={name}:.*$", f"a={name}:{value[1]}\r", answer, flags=re.MULTILINE)
+        answer = await asyncio.to_thread(
+            self.relay.restart, self.locations["second"], self.bearers["second"], offer, self.answer)
         await self.second.accept(answer)
 
     async def stop(self):

@@ -40,12 +40,16 @@ globalThis.lab = (() => {
     };
   }
 
-  async function offer(isRestart = false) {
+  /** `slots`: of each kind, beside the one in which it sends as well. */
+  async function offer(isRestart = false, slots = 0, maxBitrate = mostBitRate) {
     await start();
     if (isRestart) connection.restartIce();
     else if (!connection.getTransceivers().length) {
       connection.addTransceiver(tracks[0]);
-      connection.addTransceiver(tracks[1], { sendEncodings: [{ maxBitrate: mostBitRate }] });
+      connection.addTransceiver(tracks[1], { sendEncodings: [{ maxBitrate }] });
+      for (const kind of ["audio", "video"]) {
+        for (let count = 0; count < slots; count += 1) connection.addTransceiver(kind, { direction: "recvonly" });
+      }
     }
     await connection.setLocalDescription();
     return connection.localDescription.sdp;
@@ -88,6 +92,21 @@ globalThis.lab = (() => {
     return found;
   }
 
+  /** What the selected pair runs over: udp or tcp. */
+  async function protocol() {
+    const report = await connection.getStats();
+    const transport = [...report.values()].find((item) => item.type === "transport");
+    return report.get(report.get(transport?.selectedCandidatePairId)?.localCandidateId)?.protocol ?? null;
+  }
+
+  /** What comes in each slot. */
+  async function slots() {
+    return [...(await connection.getStats()).values()].filter((item) => item.type === "inbound-rtp").map((item) => ({
+      kind: item.kind, packets: item.packetsReceived, frames: item.framesDecoded ?? 0, lost: item.packetsLost,
+      concealed: (item.concealedSamples ?? 0) - (item.silentConcealedSamples ?? 0), samples: item.totalSamplesReceived ?? 0,
+    }));
+  }
+
   /** From now on the longest pauses are measured, to the 50 ms that getStats stays the same for. */
   async function startWatch() {
     const counts = {}, moments = {};
@@ -115,5 +134,5 @@ globalThis.lab = (() => {
 
   async function close() { connection?.close(); }
 
-  return { offer, answer, accept, connected, sample, watch: startWatch, paused, close };
+  return { offer, answer, accept, connected, sample, protocol, slots, watch: startWatch, paused, close };
 })();
