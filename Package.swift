@@ -11,7 +11,22 @@ let common: [SwiftSetting] = [
 ]
 /// Targets without owned pointers also hold to strict memory safety.
 let strict: [SwiftSetting] = common + [.strictMemorySafety()]
-let cSettings: [CSetting] = [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]
+/// C is hardened as a distribution would: guarded stacks, checked copies, branches to marked places only.
+#if arch(x86_64)
+    let branches = ["-fcf-protection=full"]
+#else
+    let branches = ["-mbranch-protection=standard"]
+#endif
+let cSettings: [CSetting] = [
+    .unsafeFlags(
+        ["-Wall", "-Wextra", "-Werror", "-fstack-protector-strong", "-fstack-clash-protection"] + branches),
+    // Needs an optimizer.
+    .unsafeFlags(["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"], .when(configuration: .release)),
+]
+/// Relocations are read-only and functions bound before the first line runs.
+let linkerSettings: [LinkerSetting] = [
+    .unsafeFlags(["-Xlinker", "-z", "-Xlinker", "relro", "-Xlinker", "-z", "-Xlinker", "now"])
+]
 
 let package = Package(
     name: "MediaRelay",
@@ -54,7 +69,8 @@ let package = Package(
         .target(
             name: "RelayCommands", dependencies: ["MediaRelay", "RelayClient", "RelayCore"], swiftSettings: common),
         .executableTarget(
-            name: "media-relay", dependencies: ["RelayCommands"], swiftSettings: common),
+            name: "media-relay", dependencies: ["RelayCommands"], swiftSettings: common,
+            linkerSettings: linkerSettings),
         // For signaling servers: depends on nothing of the relay but how tokens and webhooks are signed.
         .target(name: "RelayClient", dependencies: ["RelaySigning", "CCurl"], swiftSettings: common),
         // For tests, the bench and users' tests: fake clients, virtual network, simulation.
@@ -95,8 +111,8 @@ let package = Package(
         .testTarget(
             name: "MediaRelayTests",
             dependencies: [
-                "MediaRelay", "RelayCore", "RTPCore", "RelayHTTP", "RelayTesting", "RelayClient", "RelayCommands",
-                "CLinuxIO", "COpenSSL", "COpus", "CSQLite",
+                "MediaRelay", "RelayCore", "RTPCore", "RelayHTTP", "RelaySigning", "RelayTesting", "RelayClient",
+                "RelayCommands", "CLinuxIO", "COpenSSL", "COpus", "CSQLite",
             ],
             swiftSettings: common),
         .testTarget(

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs the network entries of the catalogue against a relay with a live call, and prints what came of each.
 
-Usage: attack.py [--short] [--only T10]… [--guard NAME|all] [--list]
+Usage: attack.py [--short] [--only T10]… [--guard NAME,…|all] [--list]
   --short   floods of 20,000 datagrams instead of 1,000,000; what belongs to `make test`
-  --guard   with a relay that was built with one guard off (guards.py): the entries that it protects must fail
+  --guard   with a relay in which one guard after the other is off (guards.py): the entries that it protects must fail, and
+            with all of them on (none) pass; the last line is "guards: N passed, N failed" then
 The last line is "attack: N passed, N failed". Needs root (network namespace, raw sockets) and the clients of Tests/interop.
 """
 import argparse
@@ -33,11 +34,12 @@ class Row:
         seen = self.seen or {}
         verdict = "FAIL" if self.faults else "pass"
         return (f"{verdict} {self.entry.number:5} {words(self.attack)[:78]:78} {seen.get('sent', 0):>8} {seen.get('answered', 0):>7} "
-                f"{seen.get('lost', 0):>5} {seen.get('gap', 0) * 1000:>6.0f} {seen.get('growth', 0):>+7} {seen.get('note', '')}")
+                f"{seen.get('lost', 0):>5} {seen.get('steady', 0) * 1000:>6.1f} {seen.get('gap', 0) * 1000:>7.0f} {seen.get('growth', 0):>+7} "
+                f"{seen.get('note', '')}")
 
 
-HEAD = (f"{'':4} {'':5} {'attack':78} {'sent':>8} {'answer':>7} {'lost':>5} {'gap':>6} {'memory':>7}\n"
-        f"{'':4} {'':5} {'':78} {'':>8} {'bytes':>7} {'':>5} {'ms':>6} {'KiB':>7}")
+HEAD = (f"{'':4} {'':5} {'attack':78} {'sent':>8} {'answer':>7} {'lost':>5} {'p99 of':>6} {'longest':>7} {'memory':>7}\n"
+        f"{'':4} {'':5} {'':78} {'':>8} {'bytes':>7} {'':>5} {'gaps':>6} {'gap, ms':>7} {'KiB':>7}")
 
 
 async def run(arguments):
@@ -47,9 +49,10 @@ async def run(arguments):
     print(HEAD, flush=True)
     with new_relay() as relay:
         scene = await Scene.start(relay, not arguments.short)
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(10 if scene.is_long else 2.5)
         scene.counters = scene.read_counters()
-        quiet = scene.wire.gap(time.time() - 2, time.time())[0]
+        now = time.time()
+        quiet, scene.quiet = scene.wire.gap(now - 2, now)[0], scene.wire.gaps(now - 8, now)[0]
         for entry in CATALOGUE:
             if arguments.only and entry.number not in arguments.only:
                 continue
@@ -75,7 +78,7 @@ async def run(arguments):
                 print(rows[-1].line(), flush=True)
                 for fault in faults:
                     print(f"     {fault}", flush=True)
-        print(f"\nThe victims' longest gap without an attack: {quiet * 1000:.0f} ms; {len(scene.wire.delays(0, time.time()))} audio packets,"
+        print(f"\nWithout an attack the victims' longest gap was {quiet * 1000:.0f} ms, p99 {scene.quiet * 1000:.1f} ms; {len(scene.wire.delays(0, time.time()))} audio packets,"
               f" p99 in the relay {percentile_of(scene) * 1000:.2f} ms.")
         await scene.stop()
     return rows
@@ -87,12 +90,12 @@ def percentile_of(scene):
 
 
 def print_elsewhere():
-    from catalogue import CATALOGUE, check_names
+    from catalogue import CATALOGUE, check_names, check_table
     print("\nHeld by other tests, or not by an attack:")
     for entry in CATALOGUE:
         if not entry.attacks:
             print(f"     {entry.number:5} {entry.title:32} {entry.reason}: " + "; ".join(name for _, name in entry.tests))
-    return check_names()
+    return [f"the catalogue names a test that is not there: {name}" for name in check_names()] + check_table()
 
 
 def inside(arguments):
@@ -103,15 +106,14 @@ def inside(arguments):
     except Exception:  # noqa: BLE001 — the scene itself did not come up
         traceback.print_exc()
         rows = []
-    failed = {row.entry.number for row in rows if row.faults}
     # A scene that did not come up is a failure, too.
     count = sum(1 for row in rows if row.faults) + (not rows)
     if arguments.guard:
-        code = judge_guard(arguments.guard, failed)
+        code = judge_guard(arguments.guard, rows)
     else:
         missing = print_elsewhere()
         for name in missing:
-            print(f"FAIL the catalogue names a test that is not there: {name}")
+            print(f"FAIL {name}")
         print(f"attack: {len([row for row in rows if not row.faults])} passed, {count + len(missing)} failed")
         code = 0 if rows and not count and not missing else 1
     # Clients leave threads behind; they are no business of the result.
@@ -120,39 +122,54 @@ def inside(arguments):
     os._exit(code)
 
 
-def judge_guard(name, failed):
+NONE = "none"
+JUDGED = "judged: "
+
+
+def judge_guard(name, rows):
+    """Every entry that the guard protects must have failed, by its own words; with none off, nothing may."""
     from guards import GUARDS
-    wanted = set(GUARDS[name].entries)
-    print(f"guard off: {name}: failed {', '.join(sorted(failed)) or 'nothing'}; must fail: {', '.join(sorted(wanted))}")
-    return 0 if wanted <= failed else 1
+    failed = {row.entry.number: row.faults[0] for row in reversed(rows) if row.faults}
+    wanted = set() if name == NONE else set(GUARDS[name].entries)
+    has_noticed = bool(rows) and (wanted <= set(failed) if wanted else not failed)
+    said = "; ".join(f"{number}: {failed[number]}" for number in sorted(failed)) or "all pass"
+    print(f"{JUDGED}{'noticed' if wanted else 'pass':7} {name:14} {said}" if has_noticed
+          else f"{JUDGED}MISSED  {name:14} must fail: {', '.join(sorted(wanted)) or 'nothing'}; {said}")
+    return 0 if has_noticed else 1
 
 
-def outside(arguments, extra=(), environment=None):
+def command(arguments, *extra):
     """This program again in namespaces of its own."""
     from run import isolation
-    command = [*isolation(), sys.executable, str(HERE / "attack.py"), "--inside", *extra]
-    if arguments.short:
-        command.append("--short")
-    for number in arguments.only:
-        command += ["--only", number]
-    return subprocess.run(command, env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})}).returncode
+    options = [*(["--short"] if arguments.short else []), *(word for number in arguments.only for word in ("--only", number))]
+    return [*isolation(), sys.executable, str(HERE / "attack.py"), "--inside", *extra, *options]
 
 
 def with_guards_off(arguments):
     from guards import GUARDS, build
-    names = list(GUARDS) if arguments.guard == "all" else [arguments.guard]
+    names = [NONE, *GUARDS] if arguments.guard == "all" else arguments.guard.split(",")
     for name in names:
-        if name not in GUARDS:
-            sys.exit(f"attack.py: no guard named {name}; there are {', '.join(GUARDS)}, all")
+        if name not in GUARDS and name != NONE:
+            sys.exit(f"attack.py: no guard named {name}; there are {', '.join(GUARDS)}, {NONE}, all")
     binary = build()
-    caught = 0
+    table = []
     for name in names:
-        print(f"\n== without the guard: {name} ({GUARDS[name].words})", flush=True)
-        only = argparse.Namespace(short=True, only=arguments.only or list(GUARDS[name].entries))
-        environment = {"MEDIA_RELAY": str(binary), "MEDIA_RELAY_GUARD_OFF": name}
-        caught += outside(only, ["--guard", name], environment) == 0
-    print(f"guards: {caught} of {len(names)} missed guards were noticed")
-    return 0 if caught == len(names) else 1
+        print(f"\n== without the guard: {name} ({GUARDS[name].words if name in GUARDS else 'all are on: everything must pass'})", flush=True)
+        entries = GUARDS[name].entries if name in GUARDS else sorted({one for guard in GUARDS.values() for one in guard.entries})
+        only = argparse.Namespace(short=True, only=arguments.only or entries)
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "MEDIA_RELAY": str(binary), "MEDIA_RELAY_GUARD_OFF": name}
+        judged = f"MISSED  {name:14} the suite ended without a verdict"
+        with subprocess.Popen(command(only, "--guard", name), env=environment, stdout=subprocess.PIPE, text=True) as process:
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                judged = line[len(JUDGED):].rstrip() if line.startswith(JUDGED) else judged
+        table.append((name, judged))
+    print(f"\n{'verdict':7} {'guard off':14} what failed")
+    for _, judged in table:
+        print(judged[:240])
+    missed = sum(judged.startswith("MISSED") for _, judged in table)
+    print(f"guards: {len(table) - missed} passed, {missed} failed")
+    return 1 if missed else 0
 
 
 def main():
@@ -161,6 +178,7 @@ def main():
     parser.add_argument("--only", action="append", default=[], metavar="T10")
     parser.add_argument("--guard", metavar="NAME")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true", help="write docs/attacks.md")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.list:
@@ -168,13 +186,17 @@ def main():
         for entry in CATALOGUE:
             print(entry.number, entry.title, "; ".join(map(words, entry.attacks)) or entry.reason)
         return 0
+    if arguments.table:
+        from catalogue import TABLE, table
+        TABLE.write_text(table())
+        return 0
     if os.geteuid() != 0:
         sys.exit("attack.py: network namespaces and raw sockets need root")
     if arguments.inside:
         inside(arguments)
     if arguments.guard:
         return with_guards_off(arguments)
-    return outside(arguments)
+    return subprocess.run(command(arguments), env={**os.environ, "PYTHONUNBUFFERED": "1"}).returncode
 
 
 if __name__ == "__main__":

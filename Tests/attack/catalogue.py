@@ -44,6 +44,7 @@ CATALOGUE = [
           reason="no attack; a client's network"),
     Entry("T19", "tuple exhaustion", media.many_tuples),
     Entry("T20", "ICE credentials", tests=[
+        (CORE, "drawn credentials use the whole alphabet evenly and never come twice"),
         (SCENARIO, "credentials of before an ICE restart are good from the selected address only")],
         reason="drawn, not sent; 144 random bits of password"),
     Entry("T21", "processor time by hashes", media.hash_flood),
@@ -132,3 +133,39 @@ def check_names():
             if not any(words in file.read_text(errors="replace") or words in file.stem for file in files):
                 missing.append(f"{entry.number}: {place}: {words}")
     return missing
+
+
+TABLE = ROOT / "docs/attacks.md"
+
+
+def table():
+    """The catalogue as docs/attacks.md has it: what is sent for an entry here, or who holds it and why it is not sent."""
+    from guards import GUARDS
+    proven = {}
+    for name, guard in GUARDS.items():
+        for number in guard.entries:
+            proven.setdefault(number, []).append(f"`{name}`")
+    lines = [
+        "# The catalogue of threats and faults, and what holds each", "",
+        "Made by `Tests/attack/attack.py --table` from Tests/attack/catalogue.py: change that file. `make attack` sends what stands under",
+        "*sent* to a relay with a live call; what is not sent is held by the tests that are named, for the reason that is given. *Guard*: with",
+        "this one off (`make attack GUARD=NAME`) the entry must fail.", "",
+        "| entry | threat or fault | sent | otherwise held by | guard |", "|---|---|---|---|---|"]
+    for entry in CATALOGUE:
+        sent = "; ".join(attack.__doc__.strip().splitlines()[0].replace("|", "/") for attack in entry.attacks) or f"no: {entry.reason}"
+        held = "; ".join(f"{words} ({place.split('/')[-1]})" for place, words in entry.tests)
+        lines.append(f"| {entry.number} | {entry.title} | {sent} | {held} | {', '.join(proven.get(entry.number, []))} |")
+    return "\n".join(lines) + "\n"
+
+
+def check_table():
+    """What is wrong with the table or the catalogue's numbers."""
+    wrong = [] if TABLE.exists() and TABLE.read_text() == table() else [f"{TABLE.name} is not the catalogue's: attack.py --table"]
+    numbers = [f"T{first + index:02}" for first, count in (
+        (1, 7), (10, 12), (30, 11), (50, 11), (70, 8), (80, 10), (100, 11)) for index in range(count)]
+    if [entry.number for entry in CATALOGUE] != numbers:
+        wrong.append(f"the catalogue has other entries than {numbers[0]} to {numbers[-1]}")
+    for entry in CATALOGUE:
+        if not entry.attacks and not (entry.tests and entry.reason):
+            wrong.append(f"{entry.number} has neither an attack nor a test with a reason")
+    return wrong

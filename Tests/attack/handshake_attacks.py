@@ -39,19 +39,23 @@ async def hello_race(scene):
 
 
 async def hello_neighbours(scene):
-    """the 16 hostile DTLS records from the client's own address, right behind its ClientHello"""
-    room = scene.relay.create_room(kind="peer", media="video")
-    peer = Peer(scene.relay, room, "mallory")
-    peer.beside_hello = vectors.datagrams("dtls", wanted=lambda row: not row["name"].startswith(("use-srtp", "clienthello")))
-    faults, count = [], len(peer.beside_hello)
-    began = time.monotonic()
-    try:
-        await peer.prepare()
-    except AssertionError as error:
-        faults.append(str(error))
-    seconds = time.monotonic() - began
-    await close(scene, peer)
-    return Sent(count, note=f"connects in {seconds * 1000:.0f} ms", faults=faults, growth=4096)
+    """the 16 hostile DTLS records from the client's own address, right behind its ClientHello, again and again"""
+    records = vectors.datagrams("dtls", wanted=lambda row: not row["name"].startswith(("use-srtp", "clienthello")))
+    faults, slowest, tries = [], 0.0, 100 if scene.is_long else 2
+    for number in range(tries):
+        room = await asyncio.to_thread(scene.relay.create_room, kind="peer", media="video")
+        peer = Peer(scene.relay, room, f"mallory{number}")
+        peer.beside_hello = list(records)
+        began = time.monotonic()
+        try:
+            await peer.prepare()
+        except AssertionError as error:
+            faults.append(str(error))
+        slowest = max(slowest, time.monotonic() - began)
+        await close(scene, peer)
+        await asyncio.to_thread(scene.relay.admin, "DELETE", f"/v1/rooms/{room}")
+    return Sent(tries * len(records), note=f"{tries - len(faults)} of {tries} connect, slowest {slowest * 1000:.0f} ms", faults=faults,
+                growth=8192)
 
 
 async def handshake_memory(scene):

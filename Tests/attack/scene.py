@@ -18,17 +18,19 @@ from victims import Victims
 from wire import Wire, percentile
 
 GAP = 0.2               # seconds between two audio packets of the victims
+STEADY = 1.1            # how much longer the 99th percentile of those times may be under an attack of some seconds
 GROWTH = 1024           # KiB that an attack may leave in a process
 COUNTERS_LATE = 6.0     # workers tell their counters every 2 s
 
 
 class Sent:
     """What an attack did. `counted`: the reasons that must together have risen by `datagrams`. `answers`: bytes that may go to
-    others than the victims for each byte received from them; 0: none. `faults`: what its own checks found."""
+    others than the victims for each byte received from them; 0: none. `faults`: what its own checks found; `soft`: what
+    may be a busy machine's."""
 
-    def __init__(self, datagrams=0, counted=(), answers=None, note="", faults=(), received=0, growth=GROWTH, exact=True):
+    def __init__(self, datagrams=0, counted=(), answers=None, note="", faults=(), received=0, growth=GROWTH, exact=True, soft=()):
         self.datagrams, self.counted, self.answers, self.note = datagrams, tuple(counted), answers, note
-        self.faults, self.received, self.growth, self.exact = list(faults), received, growth, exact
+        self.faults, self.soft, self.received, self.growth, self.exact = list(faults), list(soft), received, growth, exact
 
 
 class Scene:
@@ -37,6 +39,8 @@ class Scene:
         host, port = relay.media.rsplit(":", 1)
         self.target = (host, int(port))
         self.secrets = []
+        # The 99th percentile of the times between a victim's packets while nobody attacks, seconds.
+        self.quiet = 0.0
 
     @classmethod
     async def start(cls, relay, is_long):
@@ -147,12 +151,16 @@ class Scene:
         growth = [now - then for then, now in zip(memory, self.memory())]
         delays = self.wire.delays(began, self.wire_until)
         answered = sum((self.wire.to_others() - others).values())
-        soft = []
+        soft = list(sent.soft)
         # What a victim did not send in time, on a busy machine, the relay cannot have delayed.
         if gap > max(GAP, own + GAP / 2):
             soft.append(f"a victim's sound paused for {gap * 1000:.0f} ms, what the other one sent for {own * 1000:.0f} ms")
         if self.wire_until - began > 0.5 and packets < 60 * (self.wire_until - began):
             soft.append(f"{packets} audio packets reached the victims in {self.wire_until - began:.1f} s")
+        steady, sent_steady = self.wire.gaps(began, self.wire_until)
+        if self.wire_until - began > 5 and steady > STEADY * max(self.quiet, sent_steady):
+            soft.append(f"p99 of the times between a victim's packets is {steady * 1000:.1f} ms, of what was sent {sent_steady * 1000:.1f}"
+                        f" ms, in quiet {self.quiet * 1000:.1f} ms")
         if lost > 2:
             soft.append(f"the victims lost {lost} packets")
         if max(growth) > sent.growth:
@@ -171,7 +179,7 @@ class Scene:
                 faults.append(f"{counted} drops were counted for {sent.datagrams} datagrams: {names}, overflows {overflows}")
         self.counters = self.latest
         return {
-            "sent": sent.datagrams, "answered": answered, "gap": gap, "lost": lost, "growth": max(growth), "cpu": cpu,
+            "sent": sent.datagrams, "answered": answered, "gap": gap, "steady": steady, "lost": lost, "growth": max(growth), "cpu": cpu,
             "seconds": ended - began, "delay": percentile(delays, 0.99), "overflows": overflows, "note": sent.note,
         }, faults, soft
 

@@ -126,12 +126,23 @@ async def open_doors(scene):
     for path in [*contract["paths"], "/v1", "/v1/", "/admin", "/v1/node/drain", "/../etc/passwd", "/v1/rooms/%2e%2e/x"]:
         concrete = re.sub(r"\{\w+\}", scene.room, path)
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
-            answer = scene.relay.ask(method, concrete, {} if method != "GET" else None)
+            found = await asyncio.to_thread(status, scene, method, concrete)
             count += 1
             allowed = (401, 404, 405) if path not in OPEN else (200, 400, 401, 404, 405, 415)
-            if answer.status not in allowed:
-                faults.append(f"{method} {path} without a token is {answer.status}")
+            if found not in allowed:
+                faults.append(f"{method} {path} without a token is {found}")
     return Sent(count, note="401, 404 or 405", faults=faults, growth=GROWTH)
+
+
+def status(scene, method, path):
+    """An answer's status; what is behind its head may never end."""
+    host, port = address(scene)
+    connection = http.client.HTTPConnection(host, port, timeout=10)
+    try:
+        connection.request(method, path, None if method == "GET" else b"{}", {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 async def guessing(scene):

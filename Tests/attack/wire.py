@@ -13,7 +13,7 @@ import time
 
 # Datagrams of attackers carry this TTL.
 MARK = 33
-VICTIM = "127.0.0.1"
+VICTIMS = ("127.0.0.1",)
 # Addresses of participants of their own, whom the relay may answer: hostile ones with keys, and some without.
 GUESTS = ("127.0.0.70", "127.0.0.71", "127.0.0.72", "127.0.0.73", "127.0.0.77")
 
@@ -25,15 +25,16 @@ def bpf():
     """UDP over IPv4 from the victims' and the relay's address, each datagram once, without the marked ones."""
     code = [
         (0x28, 0, 0, 0xFFFFF004),       # packet type (outgoing: the same datagram comes in as well)
-        (0x15, 7, 0, PACKET_OUTGOING),
+        (0x15, 5 + len(VICTIMS), 0, PACKET_OUTGOING),
         (0x30, 0, 0, 8),                # TTL
-        (0x15, 5, 0, MARK),
+        (0x15, 3 + len(VICTIMS), 0, MARK),
         (0x30, 0, 0, 9),                # protocol
-        (0x15, 0, 3, 17),
+        (0x15, 0, 1 + len(VICTIMS), 17),
         (0x20, 0, 0, 12),               # source
-        (0x15, 0, 1, struct.unpack("!I", socket.inet_aton(VICTIM))[0]),
-        (0x06, 0, 0, 2048),
+        *((0x15, len(VICTIMS) - index, 0, struct.unpack("!I", socket.inet_aton(address))[0])
+          for index, address in enumerate(VICTIMS)),
         (0x06, 0, 0, 0),
+        (0x06, 0, 0, 2048),
     ]
     program = b"".join(struct.pack("HBBI", *line) for line in code)
     buffer = ctypes.create_string_buffer(program, len(program))
@@ -86,7 +87,7 @@ class Wire(threading.Thread):
                 if source == self.port:
                     self.left(now, (socket.inet_ntoa(data[16:20]), target), payload)
                 elif target == self.port:
-                    self.came(now, source, payload)
+                    self.came(now, (socket.inet_ntoa(data[12:16]), source), payload)
 
     def left(self, now, peer, payload):
         self.sent_to[peer] += len(payload)
@@ -96,16 +97,17 @@ class Wire(threading.Thread):
             return
         if payload[0] & 0xC0 == 0x80:
             self.media_to[peer] += 1
-            if peer[0] == VICTIM and len(payload) > 12 and payload[1] & 127 == self.audio_type:
+            if peer[0] in VICTIMS and len(payload) > 12 and payload[1] & 127 == self.audio_type:
                 self.audio_out[peer[1]].append((now, struct.unpack_from("!I", payload, 4)[0]))
         elif payload[:2] == b"\x01\x01" and len(payload) >= 20:
             asked = self.check_times.pop(payload[8:20], None)
             if asked is not None:
                 self.check_delays.append((now, now - asked))
 
-    def came(self, now, port, payload):
+    def came(self, now, peer, payload):
+        port = peer[1]
         if self.is_keeping:
-            self.kept.append((port, payload))
+            self.kept.append((peer, payload))
         if not payload:
             return
         if payload[0] & 0xC0 == 0x80:
@@ -126,7 +128,7 @@ class Wire(threading.Thread):
     def to_others(self):
         """Bytes to strangers: neither victims nor guests."""
         with self.lock:
-            return collections.Counter({peer: count for peer, count in self.sent_to.items() if peer[0] not in (VICTIM, *GUESTS)})
+            return collections.Counter({peer: count for peer, count in self.sent_to.items() if peer[0] not in (*VICTIMS, *GUESTS)})
 
     def gap(self, since, until):
         """The longest time between two audio packets to a victim, the longest between two from one (what its own machine did to it),
@@ -134,6 +136,13 @@ class Wire(threading.Thread):
         with self.lock:
             (sent, _), (received, count) = (longest_gap(ways, since, until) for ways in (self.audio_in, self.audio_out))
         return received, sent, count
+
+    def gaps(self, since, until):
+        """The 99th percentile of the times between two audio packets to a victim, and from one, in seconds."""
+        with self.lock:
+            return tuple(percentile(sorted(
+                later - before for packets in ways.values() for (before, _), (later, _) in zip(packets, packets[1:])
+                if since <= before and later <= until), 0.99) for ways in (self.audio_out, self.audio_in))
 
     def delays(self, since, until):
         """How long each audio packet of the call lay in the relay, sorted, in seconds."""

@@ -36,6 +36,8 @@ TESTS = [
     Test("readme", "readme"),
     Test("command_line", "command_line"),
     Test("config_reload", "config_reload"),
+    Test("binary", "hardened_binary"),
+    Test("binary", "bill_of_materials"),
     Test("python_client", "python_client"),
     Test("wrtc_call", "wrtc_call"),
     Test("wrtc_call", "wrtc_call_null_tracks"),
