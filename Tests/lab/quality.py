@@ -19,8 +19,6 @@ COLUMNS = {
 # Why a target is missed, by how it begins; look at these again when the estimator or the repair changes.
 WHY = {
     "5 % loss: no freeze": "a repair or the request for it is lost once in ten; the fourth try comes after 235 ms. Direct calls have error correction for video",
-    "cut to 400 kbit/s: sender": "the estimate is cut to 85 % of what arrives at each sign of a queue, 330 kbit/s on average, and libwebrtc's encoder stays a "
-    "quarter below what it may for 3 s after a cut",
     "cut: sound lost": "the queue (300 ms) is full 75 ms after the cut, and drops four of five datagrams until the sender obeys",
     "cut: picture": "the relay asks for a key frame once the sender obeys, and that takes its time through the 400 kbit/s",
 }

@@ -40,6 +40,7 @@
     private var groups = ArrivalGroups()
     private var trend = DelayTrend()
     private var acknowledged = AcknowledgedRate()
+    private var path = BusyPath()
     private var delayBased: DelayBasedRate
     private var lossBased = LossBasedRate()
     private var probing = BandwidthProbe()
@@ -106,6 +107,7 @@
             if wasMissing { missing -= 1 }
             let at = arrival + offset
             acknowledged.add(byteCount: packet.byteCount, arrivedAt: at)
+            path.add(packet, arrivedAt: at)
             if packet.probe != 0 { probing.arrived(packet, at: at) }
             if let variation = groups.add(sentAt: packet.sentAt, arrivedAt: at) { trend.add(variation) }
             newest = max(newest ?? packet.sentAt, packet.sentAt)
@@ -118,14 +120,16 @@
 
     private mutating func update(now: Instant) {
         if trend.use == .over { probing.pathIsFull(now: now) }
-        delayBased.update(
-            trend.use, acknowledged: acknowledged.bitsPerSecond, roundTrip: roundTrip, now: now)
+        let arrives = acknowledged.bitsPerSecond
+        let state = path.state(acknowledged: arrives)
+        delayBased.update(trend.use, of: state, roundTrip: roundTrip, now: now)
+        if let returned = delayBased.returned(state) { lossBased.raise(to: returned) }
         if let shown = probing.result(known: Double(target), now: now) {
             delayBased.raise(to: shown)
             lossBased.raise(to: shown)
         }
         delayBased.bound(Double(bounds.least)...Double(bounds.most))
-        lossBased.update(current: Double(target), acknowledged: acknowledged.bitsPerSecond, now: now)
+        lossBased.update(current: Double(target), passes: path.current ?? arrives, now: now)
     }
 
     /// Time passes: an estimate without feedback fades while something is sent. Call it at least each 500 ms.
@@ -172,6 +176,7 @@
     private mutating func forgetArrivals() {
         groups = ArrivalGroups()
         acknowledged.forget()
+        path = BusyPath()
         trend.forget()
         probing.forgetBurst()
     }

@@ -36,8 +36,8 @@ struct LossBasedRate {
 
     /// - Parameters:
     ///   - current: the rate in use, from which a first cut starts.
-    ///   - acknowledged: what arrives; nil when too little is known.
-    mutating func update(current: Double, acknowledged: Double?, now: Instant) {
+    ///   - passes: what arrives, or would; nil when too little is known.
+    mutating func update(current: Double, passes: Double?, now: Instant) {
         let start = windowStart ?? now
         windowStart = start
         let total = arrived + missing
@@ -53,8 +53,8 @@ struct LossBasedRate {
         caused = max(0, (lossFraction - deviation - own) / (1 - own))
         if caused > Self.heavy {
             let known = min(rate ?? current, current)
-            let arrives = (acknowledged ?? 0) * Self.leastOfArrived
-            rate = max(known * (1 - 0.5 * caused), min(known, arrives))
+            let least = (passes ?? 0) * Self.leastOfArrived
+            rate = max(known * (1 - 0.5 * caused), min(known, least))
         } else if let limited = rate, caused < Self.light {
             let raised = limited * Self.growth
             // Once the delay alone decides again, loss limits nothing.

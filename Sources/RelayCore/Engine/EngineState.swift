@@ -34,8 +34,9 @@ struct Transport {
     /// First of the transport's tracks (what it sends) and subscriptions (its slots); -1: none.
     var firstTrack: Int32 = -1
     var firstSubscription: Int32 = -1
-    /// What it is told by REMB to send at most, bits per second, and since when.
+    /// What it may send at most, bits per second; what REMB told it last of that, and when a change was told last.
     var heldTo = Limits.openREMB
+    var toldLast = Limits.openREMB
     var heldSince = Instant(nanoseconds: 0)
     /// The prompt that it hears; absent where it hears none.
     var player: UnsafeMutablePointer<PromptPlayer>?

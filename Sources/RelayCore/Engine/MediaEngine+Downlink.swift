@@ -130,9 +130,9 @@ extension MediaEngine {
     func hold(_ sender: Int32, at bitRate: UInt64, now: Instant) {
         let transport = transports + Int(sender)
         guard transport.pointee.flags.contains(.usesREMB) else { return }
-        let told = transport.pointee.heldTo
+        let told = transport.pointee.toldLast
         let isLower = bitRate < told - told / 50
-        let isHigher = bitRate > told + told / 10 && now - transport.pointee.heldSince >= Limits.holdSpacing
+        let isHigher = bitRate > told + told / 20 && now - transport.pointee.heldSince >= Limits.holdSpacing
         let isRelease = bitRate == Limits.openREMB && told != bitRate
         // What is not worth a packet now goes with the next report.
         transport.pointee.heldTo = bitRate

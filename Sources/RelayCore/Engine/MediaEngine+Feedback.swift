@@ -122,6 +122,7 @@ extension MediaEngine {
         let first = Int(index) * Limits.sourcesPerTransport
         let ssrcs = (0..<Int(transports[Int(index)].sourceCount)).map { sourceSSRCs[first + $0] }
         guard !ssrcs.isEmpty else { return }
+        transports[Int(index)].toldLast = transports[Int(index)].heldTo
         _ = RTCPWriter.appendREMB(
             to: &out, senderSSRC: transports[Int(index)].reporterSSRC, bitRate: transports[Int(index)].heldTo,
             ssrcs: ssrcs.span)

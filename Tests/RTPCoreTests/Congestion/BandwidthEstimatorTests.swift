@@ -40,6 +40,30 @@ import Testing
         }
     }
 
+    @Test("a browser held to a cut path uses four fifths of it from 3 s on and no more than it carries")
+    func cutBrowser() {
+        let count = Int(ProcessInfo.processInfo.environment["SEEDS"] ?? "") ?? 20
+        var mean = 0.0
+        for seed in 1...count {
+            var path = PathSimulation.Path(
+                capacity: [(.zero, 3e6), (.seconds(10), 4e5), (.seconds(25), 3e6)])
+            path.reports = 20_000
+            var simulation = PathSimulation(path: path, most: [2_000_000], seed: UInt64(seed))
+            defer { simulation.destroy() }
+            simulation.flows[0].browser = .init()
+            simulation.run(seconds: 45)
+            let flow = simulation.flows[0]
+            let used = flow.used(from: 13, to: 25)
+            mean += used / Double(count)
+            #expect(used > 300_000 && used < 400_000, "seed \(seed): \(used)")
+            // What it swings between: the deepest cut, and a little above what passes.
+            let targets = flow.samples.filter { $0.time >= .seconds(13) && $0.time < .seconds(25) }.map(\.target)
+            #expect(targets.filter { $0 < 266_000 || $0 > 430_000 }.count * 20 < targets.count, "seed \(seed)")
+            #expect(flow.used(from: 40, to: 45) > 1_600_000, "seed \(seed): 15 s after the end")
+        }
+        #expect(mean > 330_000, "\(mean)")
+    }
+
     @Test("a queue that overflows is not taken for less than what comes out of it", arguments: [30, 60, 100, 300])
     func overflow(queue: Int64) {
         for seed in 1...5 {

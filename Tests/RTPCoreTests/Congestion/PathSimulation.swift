@@ -14,6 +14,8 @@ struct PathSimulation {
         var detour: (from: Interval, by: Interval)?
         /// Extra delay of single packets behind the bottleneck, up to this; order is kept.
         var jitter = Interval.zero
+        /// What else goes over it, without numbers, bits per second: reports, feedback on what comes the other way.
+        var reports = 0.0
 
         func rate(at time: Interval) -> Double {
             capacity.last { $0.from <= time }!.rate
@@ -26,6 +28,8 @@ struct PathSimulation {
         var target: Int
         var isLimitedByLoss = false
         var sentBits = 0
+        /// Without probes, which are the relay's own.
+        var sourceBits = 0
         var arrivedBits = 0
         var lost = 0
         var sent = 0
@@ -38,6 +42,8 @@ struct PathSimulation {
         var most: Double
         /// Nobody has told the source to keep to the estimate.
         var isFree = false
+        /// How the source obeys: nil: at once, and never quite.
+        var browser: Browser?
         var estimator = BandwidthEstimator.create()
         var recorder = TransportFeedbackRecorder.create()
         /// What the source sends now: it follows the estimate with a lag.
@@ -60,6 +66,7 @@ struct PathSimulation {
         /// Mean of a field over a time, bits per second.
         func arrived(from: Int, to: Int) -> Double { mean(from, to) { Double($0.arrivedBits) * 10 } }
         func sent(from: Int, to: Int) -> Double { mean(from, to) { Double($0.sentBits) * 10 } }
+        func used(from: Int, to: Int) -> Double { mean(from, to) { Double($0.sourceBits) * 10 } }
         func target(from: Int, to: Int) -> Double { mean(from, to) { Double($0.target) } }
         /// Seconds.
         private func mean(_ from: Int, _ to: Int, _ value: (Sample) -> Double) -> Double {
@@ -69,6 +76,51 @@ struct PathSimulation {
         func longestQueue(from: Int, to: Int) -> Interval {
             samples.filter { $0.time >= .seconds(Int64(from)) && $0.time < .seconds(Int64(to)) }.map(\.queue).max()
                 ?? .zero
+        }
+    }
+
+    /// A browser that is told by REMB: limits as the relay tells them (lower at once, 5 % higher after 200 ms, any each
+    /// second); after a deep cut an encoder that stays a quarter below for 3 s; frames of very different sizes, a large one after a
+    /// loss, paced at 2.5 times the rate.
+    struct Browser {
+        var told = 5_000_000.0
+        private var toldAt = Instant(nanoseconds: 0)
+        private var carefulUntil = Instant(nanoseconds: 0)
+        private var nextKeyFrame = Instant(nanoseconds: 0)
+        private var waiting: [Int] = []
+        private var nextPaced = Instant(nanoseconds: 0)
+        var hasLost = false
+
+        mutating func tell(_ target: Double, _ now: Instant) {
+            let isDue = target < told * 0.98 || target > told * 1.05 && now - toldAt >= .milliseconds(200)
+            guard isDue || now - toldAt >= .seconds(1) else { return }
+            if target < told * 0.8 { carefulUntil = now + .seconds(3) }
+            (told, toldAt) = (target, now)
+        }
+
+        /// Share of the limit that the encoder uses.
+        func thrift(_ now: Instant) -> Double { now < carefulUntil ? 0.75 : 0.95 }
+
+        mutating func encode(_ byteCount: Double, _ now: Instant) {
+            var size = byteCount
+            if hasLost, now >= nextKeyFrame {
+                (hasLost, nextKeyFrame) = (false, now + .seconds(1))
+                size = max(size, min(size * 4, 12_000))
+            }
+            let count = Int(size / 1_150) + 1
+            for _ in 0..<count { waiting.append(max(100, Int(size) / count) + 70) }
+        }
+
+        /// What leaves now.
+        mutating func paced(_ now: Instant) -> [Int] {
+            var leaving: [Int] = []
+            while !waiting.isEmpty, nextPaced <= now {
+                let byteCount = waiting.removeFirst()
+                leaving.append(byteCount)
+                nextPaced =
+                    max(nextPaced, now - .milliseconds(5)) + .nanoseconds(Int64(Double(byteCount) * 8e9 / (told * 2.5)))
+            }
+            return leaving
         }
     }
 
@@ -85,6 +137,7 @@ struct PathSimulation {
     private var lastArrival = Instant(nanoseconds: 0)
     private var arrivals: [(at: Instant, order: Int, what: Arrival)] = []
     private var order = 0
+    private var nextReport = Instant(nanoseconds: 0)
 
     init(path: Path, most: [Double], starts: [Interval]? = nil, seed: UInt64) {
         self.path = path
@@ -107,6 +160,7 @@ struct PathSimulation {
         while now < end {
             now += .milliseconds(1)
             deliver()
+            report()
             for k in flows.indices { drive(k) }
             if now >= nextSample {
                 nextSample += .milliseconds(100)
@@ -127,7 +181,9 @@ struct PathSimulation {
             flows[k].nextAudio += .milliseconds(20)
             send(120, flow: k)
         }
-        if now >= flows[k].nextFrame {
+        if flows[k].browser != nil {
+            driveBrowser(k)
+        } else if now >= flows[k].nextFrame {
             flows[k].nextFrame += .milliseconds(33)
             let target = flows[k].isFree ? .infinity : Double(flows[k].estimator.target)
             let wanted = min(target - 50_000, flows[k].most)
@@ -153,6 +209,26 @@ struct PathSimulation {
         }
     }
 
+    private mutating func driveBrowser(_ k: Int) {
+        if now >= flows[k].nextFrame {
+            flows[k].nextFrame += .milliseconds(40)
+            let told = flows[k].browser!.told
+            let rate = max(30_000, min(told * flows[k].browser!.thrift(now) - 65_000, flows[k].most))
+            flows[k].rate = rate
+            flows[k].browser!.encode(rate * 0.04 / 8 * (0.6 + 0.8 * unit()), now)
+        }
+        for byteCount in flows[k].browser!.paced(now) { send(byteCount, flow: k) }
+    }
+
+    /// Without numbers, so that nobody hears what became of them.
+    private mutating func report() {
+        guard path.reports > 0, now >= nextReport else { return }
+        nextReport = now + .milliseconds(50)
+        busyUntil =
+            max(now, busyUntil)
+            + .nanoseconds(Int64(path.reports * 0.05 * 1e9 / path.rate(at: now - Instant(nanoseconds: 0))))
+    }
+
     private mutating func probe(_ k: Int) {
         while let probe = flows[k].probe, probe.next <= now {
             send(1_000, flow: k, probe: probe.id)
@@ -165,11 +241,13 @@ struct PathSimulation {
         let number = flows[k].estimator.sent(byteCount: byteCount, at: now, probe: probe)
         let last = flows[k].samples.count - 1
         flows[k].samples[last].sentBits += byteCount * 8
+        if probe == 0 { flows[k].samples[last].sourceBits += byteCount * 8 }
         flows[k].samples[last].sent += 1
         let start = max(now, busyUntil)
         let queued = start - now
         guard queued <= path.queue, unit() >= path.loss else {
             flows[k].samples[last].lost += 1
+            flows[k].browser?.hasLost = true
             return
         }
         let rate = path.rate(at: now - Instant(nanoseconds: 0))
@@ -219,6 +297,8 @@ struct PathSimulation {
                 while let item = cursor.next(in: bytes.span) {
                     guard let feedback = TransportFeedback(item, in: bytes.span) else { continue }
                     flows[k].estimator.receive(feedback, in: bytes.span, now: now)
+                    let target = Double(flows[k].estimator.target)
+                    flows[k].browser?.tell(target, now)
                 }
             }
         }
