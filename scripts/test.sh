@@ -140,6 +140,11 @@ if ! scripts/openapi.py --check; then
   note "openapi: docs/openapi.yaml differs from the served contract"
   failed=1
 fi
+if ! scripts/check-docs.py >"$logs/documents.txt"; then
+  cat "$logs/documents.txt"
+  failed=1
+fi
+summary+=("$(tail -n 1 "$logs/documents.txt")")
 case "$what" in
   all) unit; fuzz; instructions; load; attack; interop "$@" ;;
   unit) unit ;;
