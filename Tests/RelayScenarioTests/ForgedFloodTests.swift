@@ -66,6 +66,53 @@ import Testing
         #expect(scene.engine.counters[.rtpUnknownSourceRateLimited] > 5_000)
     }
 
+    @Test(
+        "10,000 forged checks a second with the right user name, from one host or from 200, do not keep a client's first check from a new address out",
+        arguments: [1, 200])
+    func checkFlood(hosts: UInt32) throws {
+        let scene = try CallScene()
+        let (a, b) = try scene.makePair()
+        scene.run(for: .seconds(1))
+        let forged = TestCheck(
+            transactionID: STUNTransactionID(high: 1, low: 2), receiverUfrag: a.session.localICE.ufrag,
+            senderUfrag: a.session.remoteICE.ufrag, password: "not the password, not at all"
+        ).bytes
+        for millisecond in 0..<1_000 {
+            scene.schedule(after: .milliseconds(Int64(millisecond))) {
+                for k in 0..<10 {
+                    let number = UInt32(millisecond * 10 + k)
+                    let source = PeerAddress(ipv4: 0x0A66_0000 + number % hosts, port: UInt16(1_024 + number % 60_000))
+                    scene.inject(forged, from: source)
+                }
+            }
+        }
+        scene.schedule(after: .milliseconds(500)) { scene.move(a, to: PathTests.elsewhere) }
+        let before = a.client.counters.checksAnswered
+        scene.run(for: .milliseconds(1_000))
+        #expect(a.client.counters.checksAnswered > before)
+        #expect(scene.pathChanges(of: a) == 1, "it is where it went")
+        let counters = scene.engine.counters
+        #expect(counters[.stunIntegrity] + counters[.stunRateLimited] == 10_000)
+        AttackTests.expectUnharmed(scene, a, b)
+    }
+
+    @Test("checks that verify use up nobody's share: 500 clients behind one address connect in a second")
+    func manyBehindOneAddress() throws {
+        let scene = try CallScene()
+        let (a, _) = try scene.makePair()
+        scene.run(for: .milliseconds(500))
+        for number in 0..<500 {
+            let check = TestCheck(
+                transactionID: STUNTransactionID(high: 7, low: UInt64(number)), receiverUfrag: a.session.localICE.ufrag,
+                senderUfrag: a.session.remoteICE.ufrag, password: a.session.localICE.password)
+            scene.schedule(after: .milliseconds(Int64(number))) {
+                scene.inject(check.bytes, from: PeerAddress(ipv4: 0x0A77_0001, port: UInt16(2_000 + number)))
+            }
+        }
+        scene.run(for: .seconds(1))
+        #expect(scene.engine.counters[.stunRateLimited] == 0)
+    }
+
     @Test("what an authentic client sends beyond its share is dropped, and others are not touched")
     func authenticFlood() throws {
         let scene = try CallScene()

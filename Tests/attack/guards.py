@@ -93,6 +93,10 @@ GUARDS = {
     "rate": Guard(
         "a client may send as much as it likes", ["T56"],
         (ENGINE + "Receive.swift", CLAIM + "guard transport.pointee", CLAIM + "guard OFF || transport.pointee")),
+    "share": Guard(
+        "everybody's forged checks are taken from one share", ["T21"],
+        ("Sources/RelayCore/Engine/CheckBudget.swift", "return Int(truncatingIfNeeded: (mixed ^ mixed &>> 31) &>> 8) & (Self.shareCount - 1)",
+         "return OFF ? 0 : Int(truncatingIfNeeded: (mixed ^ mixed &>> 31) &>> 8) & (Self.shareCount - 1)")),
     "gate": Guard(
         "media passes as soon as there are keys, joined or not", ["T70"],
         (ENGINE + "Handshake.swift", "if transport.pointee.flags.contains(.joinWanted) {",

@@ -195,18 +195,34 @@ async def hash_flood(scene):
     await asyncio.sleep(0.5)
     idle = (scene.worker_seconds() - idle) / 0.5
     cpu = scene.worker_seconds()
-    sent = await scene.flood(checks, scene.count(1_000_000))
+    # The same against a client that is about to come: its first check, from an address that nobody knows, must get its turn.
+    newcomer = RawSession(scene)
+    checks += [stun.check(newcomer.username, os.urandom(12).hex()) for _ in range(1_000)]
+    flooding = asyncio.create_task(scene.flood(checks, 1_000_000 if scene.is_long else 50_000))
+    # It starts a process first.
+    await asyncio.sleep(0.4)
+    first = time.monotonic()
+    is_answered = await newcomer.ask(newcomer.check()) is not None
+    first = time.monotonic() - first
+    during = not flooding.done()
+    sent = await flooding
     used = (scene.worker_seconds() - cpu) / scene.flood_seconds - idle
     answered = scene.wire.checks(began)
+    received = len(newcomer.check())
+    newcomer.close()
     faults = []
+    if not is_answered:
+        faults.append("a client's first check was not answered within 0.5 s")
+    if not during:
+        faults.append("the flood was over before the newcomer's check")
     if answered and answered[-1] > 0.05:
         faults.append(f"a victim's check was answered after {answered[-1] * 1000:.0f} ms")
     rate = sent / scene.flood_seconds
     if scene.is_long and used > 0.2:
         faults.append(f"{used:.2f} of a core at {rate:.0f}/s")
     return Sent(
-        sent, ["stun-integrity", "stun-rate-limited"], answers=0, faults=faults,
-        note=f"{used * 100:.0f} % of a core at {rate / 1000:.0f}k/s; victims' checks {percentile(answered, 1) * 1000:.1f} ms")
+        sent, ["stun-integrity", "stun-rate-limited"], answers=3, received=received, faults=faults,
+        note=f"a newcomer's first check {first * 1000:.1f} ms; {used * 100:.0f} % of a core at {rate / 1000:.0f}k/s; victims' checks {percentile(answered, 1) * 1000:.1f} ms")
 
 
 async def burst(scene):

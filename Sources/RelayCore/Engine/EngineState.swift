@@ -60,7 +60,6 @@ struct Transport {
     var layersUnneededSince = Instant.distantFuture
     var lastPathSwitch = Instant(nanoseconds: -1_000_000_000_000)
     var phaseSince = Instant(nanoseconds: 0)
-    var failedChecks = TokenBucket()
     var unknownSources = TokenBucket()
     var records = TokenBucket()
 

@@ -48,12 +48,12 @@ extension MediaEngine {
             return counters.drop(.stunRemoteUfrag)
         }
         // A flood of forged checks must not cost a hash each (T21); the selected address always gets its turn.
-        let transport = transports + Int(index)
-        guard isSelected || transport.pointee.failedChecks.take(rate: Int64(Limits.failedChecksPerSecond), now: now)
-        else { return counters.drop(.stunRateLimited) }
+        let share = isSelected ? nil : checkBudget.take(for: peer, now: now)
+        guard isSelected || share != nil else { return counters.drop(.stunRateLimited) }
         guard verifies(message, datagram, password: credentials.0.password) else {
             return counters.drop(.stunIntegrity)
         }
+        share?.pointee.giveBack(rate: Limits.failedChecksPerSecond)
         if let known, known.transport != index,
             now - pathAt(known.transport, known.path).pointee.lastReceived < Limits.addressHold
         {

@@ -31,6 +31,7 @@ public final class MediaEngine {
     let history: PacketHistory
     let keptBytes: KeptBytes
     let sounds = SoundStore()
+    let checkBudget: CheckBudget
     // Slabs, reached by transport index times the per-transport bound, or by index from a free list.
     let transports: UnsafeMutablePointer<Transport>
     let paths: UnsafeMutablePointer<Path>
@@ -86,6 +87,9 @@ public final class MediaEngine {
     public init(configuration: EngineConfiguration, random: RandomSource, now: Instant) {
         self.configuration = configuration
         self.random = random
+        // A copy draws it: the engine's own numbers stay what their seed makes them.
+        var draw = random
+        checkBudget = CheckBudget(key: draw.next())
         let capacity = configuration.maxTransports
         precondition(capacity > 0 && capacity < 1 << 20, "maxTransports out of range")
         transmit = TransmitBatch(capacity: configuration.transmitCapacity)

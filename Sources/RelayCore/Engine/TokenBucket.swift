@@ -19,4 +19,7 @@ struct TokenBucket {
         tokens -= count * unit
         return true
     }
+
+    /// One of those taken was not used after all.
+    mutating func giveBack(rate: Int64) { tokens = min(tokens + 1_000_000_000, rate * 1_000_000_000) }
 }

@@ -16,8 +16,8 @@ public enum Limits {
     public static let sectionsPerTransport = 64
     /// A datagram we make is never longer than this (T108): payload of an IPv6 packet at the smallest usual path MTU.
     static let datagramByteCount = 1_200
-    /// Failed checks per transport and second that are worth hashing (T21).
-    static let failedChecksPerSecond = 50
+    /// Failed checks per source and second that are worth hashing (T21).
+    static let failedChecksPerSecond: Int64 = 50
     /// Datagrams with DTLS records per transport and second after the handshake.
     static let recordsPerSecond = 100
     /// Handshake requests that wait for the handshaker thread; more are dropped and repeated by the client.
