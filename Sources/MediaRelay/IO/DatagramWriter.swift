@@ -6,8 +6,9 @@ import RelayCore
 /// Sends a `TransmitBatch` (sendmmsg, at most 64 messages a call). What goes to one receiver is chained, in order: those of
 /// equal size leave as one message that the kernel splits (UDP GSO), where it can, whatever goes to others in between. So a
 /// picture's packets leave together, and nothing waits for a later batch. What goes to a TCP connection is handed to
-/// `MediaStreams`. Never waits and never ends anything: what the kernel does not take is dropped and counted by kind. One
-/// thread; no allocation after `init`.
+/// `MediaStreams`. Never waits and never ends anything: what the kernel does not take is dropped and counted by kind, but for
+/// what a full buffer refuses: that is kept by its worth for a moment (`DatagramWriter+Backlog.swift`). One thread; no allocation
+/// after `init` until then.
 package final class DatagramWriter {
     package static let messageCount = 64
     /// Datagrams in one GSO message (the kernel's bound is 64), and their bytes (65,507).
@@ -24,26 +25,41 @@ package final class DatagramWriter {
     package var batchCount: UInt64 { sentBatches }
     /// Whether GSO is used; turned off for good when the kernel or the device refuses it.
     package var usesSegmentation: Bool { joins }
+    /// Tells what a datagram is worth, when it can not leave.
+    package typealias Ranking = (UnsafePointer<UInt8>, Int, PeerAddress) -> SendRank
+    let rank: Ranking
+    /// By socket.
+    let backlogs: [SendBacklog]
+    /// Sockets with a backlog: bit i is socket i.
+    package var blockedSockets: UInt32 { blocked }
+    /// Datagrams that had to wait.
+    package var delayedCount: UInt64 { delayed }
+    var blocked: UInt32 = 0
+    var delayed: UInt64 = 0
     private var sentDatagrams: UInt64 = 0
     private var sentBytes: UInt64 = 0
     private var sentMessages: UInt64 = 0
     private var sentBatches: UInt64 = 0
     private var joins: Bool
 
-    private let messages: UnsafeMutablePointer<lio_message>
+    let messages: UnsafeMutablePointer<lio_message>
     private let buffers: UnsafeMutablePointer<lio_buffer>
     private let names: UnsafeMutablePointer<lio_name>
     private let controls: UnsafeMutablePointer<lio_control>
-    private var chains: SendChains
-    private let sockets: [UDPSocket]
-    private let table: LocalAddressTable
+    private(set) var chains: SendChains
+    let sockets: [UDPSocket]
+    let table: LocalAddressTable
     /// Where packets to peers on TCP connections go.
     private let streams: MediaStreams?
 
     package init(
-        sockets: [UDPSocket], table: LocalAddressTable, usesSegmentation: Bool, streams: MediaStreams? = nil
+        sockets: [UDPSocket], table: LocalAddressTable, usesSegmentation: Bool, streams: MediaStreams? = nil,
+        rank: @escaping Ranking = { _, _, _ in .video }
     ) {
         let count = Self.messageCount
+        precondition(sockets.count <= 32, "\(sockets.count) media sockets")
+        self.rank = rank
+        backlogs = sockets.map { _ in SendBacklog() }
         self.sockets = sockets
         self.table = table
         self.streams = streams
@@ -73,6 +89,7 @@ package final class DatagramWriter {
 
     /// Sends everything in `batch` and empties it.
     package func send(_ batch: TransmitBatch) {
+        if blocked != 0 { flushBacklogs() }
         var next = 0
         let end = batch.count
         while next < end {
@@ -148,7 +165,7 @@ package final class DatagramWriter {
     }
 
     /// Begins message `index` with one datagram.
-    @inline(__always) private func begin(
+    @inline(__always) func begin(
         _ index: Int, _ entry: TransmitBatch.Entry, _ bytes: UnsafeMutablePointer<UInt8>,
         from source: UnsafePointer<LocalAddressTable.Entry>
     ) {
@@ -190,6 +207,7 @@ package final class DatagramWriter {
 
     /// Hands `count` prepared messages to the kernel.
     private func flush(count: Int, socket: Int) {
+        if blocked != 0, blocked & 1 << UInt32(socket) != 0 { return keep(0..<count, socket: socket) }
         let descriptor = sockets[socket].descriptor
         var sent = 0
         while sent < count {
@@ -210,17 +228,15 @@ package final class DatagramWriter {
                 sent += 1
                 continue
             }
-            // The message at the front was refused; a full buffer (EAGAIN) will refuse the rest of this call
-            // as well.
+            // A full buffer will refuse the rest of this call as well.
+            if code == EAGAIN { return keep(sent..<count, socket: socket) }
+            // The message at the front was refused.
             errors.count(SendErrorKind(code), times: segments)
             sent += 1
-            guard code == EAGAIN else { continue }
-            for index in sent..<count { errors.count(.bufferFull, times: messages[index].buffer_count) }
-            return
         }
     }
 
-    private func note(_ sent: Range<Int>) {
+    func note(_ sent: Range<Int>) {
         var datagrams: UInt64 = 0
         var bytes: UInt64 = 0
         for index in sent {

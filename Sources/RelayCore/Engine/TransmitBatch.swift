@@ -11,6 +11,12 @@ public final class TransmitBatch {
         public var byteCount: UInt16
         /// Index of the local address to send from.
         public var local: UInt8
+
+        public init(peer: PeerAddress, byteCount: UInt16, local: UInt8) {
+            self.peer = peer
+            self.byteCount = byteCount
+            self.local = local
+        }
     }
 
     public let capacity: Int
