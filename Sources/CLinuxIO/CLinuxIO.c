@@ -539,4 +539,18 @@ int64_t lio_filesystem_type(const char *path) {
 
 int64_t lio_boottime_ns(void) { return read_clock(CLOCK_BOOTTIME); }
 
+int64_t lio_resident_bytes(void) {
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return -errno;
+    char text[128];
+    ssize_t count = read(file, text, sizeof text - 1);
+    int error = errno;
+    close(file);
+    if (count <= 0) return count < 0 ? -error : -ENODATA;
+    text[count] = 0;
+    long long total, resident, shared;
+    if (sscanf(text, "%lld %lld %lld", &total, &resident, &shared) != 3) return -EINVAL;
+    return (resident - shared) * sysconf(_SC_PAGESIZE);
+}
+
 int64_t lio_thread_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }

@@ -117,6 +117,9 @@ final class ControlHarness {
     var news: [WorkerNews] {
         events.compactMap { if case .news(_, let news) = $0 { news } else { nil } }
     }
+    var loads: [WorkerLoad] {
+        events.compactMap { if case .load(_, let load) = $0 { load } else { nil } }
+    }
     var counters: [WorkerCounter] {
         events.compactMap { if case .counters(_, let counters) = $0 { counters } else { nil } }.last ?? []
     }

@@ -158,10 +158,15 @@ private struct LinkValues {
     }
 
     mutating func message() -> LinkMessage {
-        switch count(3) {
+        switch count(4) {
         case 0: .command(command())
         case 1: .hello(hello())
         case 2: .news(news())
+        case 3:
+            .load(
+                WorkerLoad(
+                    at: instant(), cpu: .microseconds(Int64(count(1 << 40))), packets: integer(),
+                    backlog: .milliseconds(Int64(count(9_999))), residentBytes: integer(), handshakerSteps: integer()))
         default: .counters((0..<count(6)).map { _ in WorkerCounter(text(30), label: text(30), integer()) })
         }
     }

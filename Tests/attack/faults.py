@@ -30,7 +30,7 @@ ABSENT = 3
 
 FAULTS = {test.__name__.replace("_", "-"): test for test in (
     disk.disk_full, disk.disk_read_only, disk.half_written_journal, disk.corrupt_journal, process.worker_stopped,
-    process.control_stopped, process.control_stop, process.out_of_descriptors, process.port_taken, outside.ipv6_off,
+    process.handshaker_stopped, process.control_stopped, process.control_stop, process.out_of_descriptors, process.port_taken, outside.ipv6_off,
     outside.clock_steps, outside.network_away, outside.heavy_loss, outside.stalled_reader, outside.dead_webhook)}
 
 

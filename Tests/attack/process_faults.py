@@ -2,11 +2,13 @@
 import asyncio
 import contextlib
 import os
+import pathlib
 import resource
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -32,6 +34,47 @@ async def worker_stopped():
         closed = await asyncio.to_thread(relay.await_event, "room.closed", room, 15)
         seconds = time.monotonic() - stopped
         check(closed["data"]["outcome"] == "node-lost", f"the room ended as {closed['data']}")
+        await asyncio.gather(*(client.close() for client in clients))
+        await asyncio.to_thread(relay.wait_ready)
+        room, *clients = await up(relay)
+        await hang_up(relay, room, clients)
+    return f"node-lost after {seconds:.1f} s"
+
+
+HOLD_THREAD = '''
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.restype, libc.ptrace.argtypes = ctypes.c_long, [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+thread = int(sys.argv[1])
+for request in (0x4206, 0x4207):  # PTRACE_SEIZE, PTRACE_INTERRUPT: this thread stands, the others of its process go on
+    if libc.ptrace(request, thread, None, None) < 0:
+        sys.exit(f"ptrace: {os.strerror(ctypes.get_errno())}")
+print("held", flush=True)
+while True:
+    _, status = os.waitpid(thread, 0x40000000)  # __WALL: until it is gone
+    if os.WIFEXITED(status) or os.WIFSIGNALED(status):
+        break
+'''
+
+
+async def handshaker_stopped():
+    """A worker whose handshaker thread alone stands still, while its media loop runs, is killed within 10 s; its calls end as node-lost, and another takes its place."""
+    with relay_at() as relay:
+        room, *clients = await up(relay)
+        pid, = relay.worker_pids()
+        tasks = pathlib.Path(f"/proc/{pid}/task")
+        thread, = (one.name for one in tasks.iterdir() if (one / "comm").read_text().strip() == "handshaker")
+        holder = subprocess.Popen([sys.executable, "-c", HOLD_THREAD, thread], stdout=subprocess.PIPE, text=True)
+        check(holder.stdout.readline() == "held\n", "the thread was not held")
+        stopped = time.monotonic()
+        await goes_on(clients, 1)
+        check(relay.worker_pids() == [pid], "the worker was killed at once")
+        closed = await asyncio.to_thread(relay.await_event, "room.closed", room, 15)
+        seconds = time.monotonic() - stopped
+        check(closed["data"]["outcome"] == "node-lost", f"the room ended as {closed['data']}")
+        check(5 < seconds < 10, f"it took {seconds:.1f} s")
+        check("hangs in its handshaker" in pathlib.Path(relay.log_path).read_text(), "the log does not say why")
+        check(await asyncio.to_thread(holder.wait, 5) == 0, "the thread's holder failed")
         await asyncio.gather(*(client.close() for client in clients))
         await asyncio.to_thread(relay.wait_ready)
         room, *clients = await up(relay)

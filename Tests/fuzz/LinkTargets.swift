@@ -163,6 +163,7 @@ private final class LinkScene {
         switch message {
         case .hello(let hello): decide(.workerConnected(hello))
         case .news(let news): decide(.news(Self.worker, news))
+        case .load(let load): decide(.load(Self.worker, load))
         case .command, .counters: return
         }
         let broken = conductor.checkInvariants()
@@ -219,6 +220,9 @@ private final class LinkScene {
             news: Array(news.prefix(2)))
         let others: [LinkMessage] = [
             .hello(hello), .counters([WorkerCounter("drops", label: "stun-malformed", 7)]),
+            .load(
+                WorkerLoad(
+                    at: now, cpu: .seconds(1), packets: 9, backlog: .zero, residentBytes: 1 << 20, handshakerSteps: 3)),
             .command(
                 .slots(ParticipantHandle(5), [SlotWish(section: 1, pinned: ParticipantHandle(6), wantedHeight: 360)])),
             .command(.sound(SoundID(4), packets: [[1, 2]], isLast: true)), .command(.adopted), .command(.shutDown),

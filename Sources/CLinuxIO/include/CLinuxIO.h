@@ -175,6 +175,8 @@ int lio_clock_is_synchronised(void);
 int64_t lio_filesystem_type(const char *path);
 /// CLOCK_BOOTTIME in nanoseconds.
 int64_t lio_boottime_ns(void);
+/// Resident memory that is the process's own, in bytes, or -errno.
+int64_t lio_resident_bytes(void);
 /// CPU time of the calling thread in nanoseconds.
 int64_t lio_thread_cpu_ns(void);
 #include "CLinuxSockets.h"

@@ -42,6 +42,26 @@ extension NodeOption {
             name: .transportsPerWorker, group: .node, form: .number(1...Int64(EngineConfiguration().maxTransports)),
             value: "N", unit: "sessions", standard: "2000", summary: "what a worker takes before new ones get 503"),
         NodeOption(
+            name: .admission, group: .node, form: .word(["on", "off"]), value: "on|off", standard: "on", reload: .live,
+            summary: "new sessions get 503 while no worker is under its overload bounds; off: only their number counts"),
+        NodeOption(
+            name: .overloadCPU, group: .node, form: .number(1...100), value: "N", unit: "percent of a core",
+            standard: "85", reload: .live,
+            summary:
+                "what a worker's media loop uses when it closes; it opens again under 82 % of that, as of all bounds"),
+        NodeOption(
+            name: .overloadBacklog, group: .node, form: .number(0...10_000), value: "N", unit: "milliseconds",
+            standard: "100", reload: .live,
+            summary: "how long a worker is behind its sockets when it closes; 0: any"),
+        NodeOption(
+            name: .overloadPackets, group: .node, form: .number(0...100_000_000), value: "N",
+            unit: "packets per second",
+            standard: "0", reload: .live, summary: "what a worker receives when it closes; 0: any"),
+        NodeOption(
+            name: .overloadMemory, group: .node, form: .number(0...1_048_576), value: "N", unit: "MiB",
+            standard: "4096",
+            reload: .live, summary: "memory that a worker holds when it closes; 0: any"),
+        NodeOption(
             name: .prompts, group: .node, form: .folder, value: "DIR", standard: "none: tones only",
             reload: .liveNote("what is being played goes on as it was"),
             summary: "sounds for prompts, NAME.opus (Ogg Opus)"),

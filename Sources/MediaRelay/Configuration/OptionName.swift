@@ -7,6 +7,11 @@ package enum OptionName: String, CaseIterable, Sendable {
     case announce
     case data, workers, gather, prompts, demo
     case transportsPerWorker = "transports-per-worker"
+    case admission
+    case overloadCPU = "overload-cpu"
+    case overloadBacklog = "overload-backlog"
+    case overloadPackets = "overload-packets"
+    case overloadMemory = "overload-memory"
     case key
     case maxTokenLifetime = "max-token-lifetime"
     case requestsPerSecond = "requests-per-second"

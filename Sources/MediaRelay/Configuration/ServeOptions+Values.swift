@@ -1,5 +1,7 @@
 // The effective values as texts, in the form in which they are given: for `config print`, and to tell what a reload changes.
 
+import RelayCore
+
 extension ServeOptions {
     /// The values that hold for an option; none where there is nothing (no certificate, no webhook).
     package func values(of name: OptionName) -> [String] {
@@ -14,6 +16,11 @@ extension ServeOptions {
         case .workers: ["\(workers)"]
         case .gather: [gather.rawValue]
         case .transportsPerWorker: ["\(transportsPerWorker)"]
+        case .admission: [admission.isOn ? "on" : "off"]
+        case .overloadCPU: ["\(admission.cpuPercent)"]
+        case .overloadBacklog: ["\(admission.backlogMs)"]
+        case .overloadPackets: ["\(admission.packetsPerSecond)"]
+        case .overloadMemory: ["\(admission.mebibytes)"]
         case .prompts: prompts.map { [$0] } ?? []
         case .demo: ["\(demo)"]
         case .key: keys
@@ -68,6 +75,11 @@ extension ServeOptions {
     /// Takes over one option's value: of those that a running node can take up.
     package mutating func take(_ name: OptionName, from other: ServeOptions) {
         switch name {
+        case .admission: admission.isOn = other.admission.isOn
+        case .overloadCPU: admission.cpuPercent = other.admission.cpuPercent
+        case .overloadBacklog: admission.backlogMs = other.admission.backlogMs
+        case .overloadPackets: admission.packetsPerSecond = other.admission.packetsPerSecond
+        case .overloadMemory: admission.mebibytes = other.admission.mebibytes
         case .prompts: prompts = other.prompts
         case .key: keys = other.keys
         case .maxTokenLifetime: maxTokenLifetimeSeconds = other.maxTokenLifetimeSeconds

@@ -29,6 +29,7 @@ package struct ServeOptions: Sendable {
     package var requestsPerSecond: Int64 = 100
     package var gather = WorkerOptions.Gather.auto
     package var transportsPerWorker = ConductorConfiguration().transportsPerWorker
+    package var admission = AdmissionBounds()
     /// `NAME=URL`; `NAME=whsec_…` or `NAME=@FILE`; `NAME=legacy`.
     package var webhooks: [String] = []
     package var webhookSecrets: [String] = []
@@ -108,6 +109,13 @@ package struct ServeOptions: Sendable {
             guard let gather = WorkerOptions.Gather(rawValue: value) else { throw Self.refusal(given, value) }
             self.gather = gather
         case .transportsPerWorker: transportsPerWorker = Int(try Self.number(given))
+        case .admission:
+            guard ["on", "off"].contains(value) else { throw Self.refusal(given, value) }
+            admission.isOn = value == "on"
+        case .overloadCPU: admission.cpuPercent = Int(try Self.number(given))
+        case .overloadBacklog: admission.backlogMs = Int(try Self.number(given))
+        case .overloadPackets: admission.packetsPerSecond = Int(try Self.number(given))
+        case .overloadMemory: admission.mebibytes = Int(try Self.number(given))
         }
     }
 

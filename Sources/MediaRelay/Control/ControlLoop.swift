@@ -11,6 +11,8 @@ package enum ControlMessage: Sendable {
     case committed(turn: UInt64)
     /// What prompts may name from now on.
     case sounds(SoundLibrary)
+    /// From what on a worker takes nobody new.
+    case admission(AdmissionBounds)
     /// End every room with `drained`, wait for the workers to say goodbye, stop.
     case drain
 }
@@ -47,6 +49,8 @@ package struct ControlStatus: Sendable {
     /// Turns that wait for the disk.
     package var uncommitted: UInt64 = 0
     package var workerCounters: [Int: [WorkerCounter]] = [:]
+    package var admissions: [(index: Int, refusal: Refusal?, admission: WorkerAdmission)] = []
+    package var refusals: [Refusal: UInt64] = [:]
     package init() {}
 }
 
@@ -150,6 +154,7 @@ package final class ControlLoop: @unchecked Sendable {
             committedTurn = turn
             deliverCommitted()
         case .sounds(let library): conductor.use(library)
+        case .admission(let bounds): conductor.use(bounds)
         case .drain:
             guard drainDeadline == nil else { return }
             log.write(.info, "ending all rooms: the node drains")
@@ -176,6 +181,7 @@ package final class ControlLoop: @unchecked Sendable {
                 decide(.news(worker, news))
             case .detached(let worker): decide(.workerDetached(worker))
             case .counters(let worker, let counters): workerCounters[worker.index] = counters
+            case .load(let worker, let load): decide(.load(worker, load))
             case .gone(let worker, let cause):
                 publishSoon()
                 log.write(
@@ -261,6 +267,8 @@ package final class ControlLoop: @unchecked Sendable {
         status.turns = turn
         status.uncommitted = storedTurn - min(storedTurn, committedTurn)
         status.workerCounters = workerCounters
+        status.admissions = conductor.workerAdmissions
+        status.refusals = conductor.refusals
         statusLock.withLock { sharedStatus = status }
     }
 }

@@ -31,9 +31,36 @@ enum Metrics {
         text.histogram(
             "media_relay_gate_seconds", "From a request to join, as read, to the open gate of a prepared participant.",
             timings.gate.snapshot)
+        admission(status, &text)
         self.webhooks(webhooks, newestEvent: newestEvent, &text)
         workers(status, &text)
         return text.result
+    }
+
+    private static func admission(_ status: ControlStatus, _ text: inout Exposition) {
+        text.family("media_relay_sessions_refused_total", "counter", "Sessions answered 503, by what was in the way.")
+        for refusal in Refusal.allCases {
+            text.sample(
+                "media_relay_sessions_refused_total", ["reason": refusal.rawValue], status.refusals[refusal] ?? 0)
+        }
+        func family(_ name: String, _ help: String, _ value: (Refusal?, WorkerAdmission) -> UInt64) {
+            let name = "media_relay_worker_\(name)"
+            text.family(name, "gauge", help)
+            for (index, refusal, admission) in status.admissions {
+                text.sample(name, ["worker": "\(index)"], value(refusal, admission))
+            }
+        }
+        family("open", "Whether a worker takes new sessions.") { refusal, _ in refusal == nil ? 1 : 0 }
+        family("load_cpu_percent", "Of a core, by its media loop, in the last second.") {
+            UInt64($1.cpuPercent.rounded())
+        }
+        family("load_packets_per_second", "Datagrams received, in the last second.") {
+            UInt64(min($1.packetsPerSecond, 1e15))
+        }
+        family("load_backlog_ms", "Longest time behind its sockets, in the last second.") {
+            UInt64($1.backlog.milliseconds)
+        }
+        family("load_resident_bytes", "Its own memory.") { $1.residentBytes }
     }
 
     private static func webhooks(_ statuses: [WebhookStatus], newestEvent: UInt64, _ text: inout Exposition) {

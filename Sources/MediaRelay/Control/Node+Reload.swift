@@ -37,6 +37,7 @@ extension Node {
         api.requestsPerSecond = next.requestsPerSecond
         router.use(api)
         journalThread.post(.retain(next.retention))
+        mailbox.post(.admission(next.admission))
         log.use(level: next.logLevel)
         for fault in faults { log.write(.warning, "a prompt's file is left out: \(fault)") }
         if library != sounds {

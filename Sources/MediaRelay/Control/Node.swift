@@ -71,6 +71,7 @@ final class Node {
         let restored = RestoredRooms(contents, log: log)
         var bounds = ConductorConfiguration()
         bounds.transportsPerWorker = options.transportsPerWorker
+        bounds.admission = options.admission
         let conductor = Conductor(
             configuration: bounds, random: .system, restoring: restored.rooms,
             idempotency: contents.keys.compactMap { RecordCoding.decodeKey($0.record, log: log) },

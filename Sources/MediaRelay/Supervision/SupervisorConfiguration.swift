@@ -29,6 +29,9 @@ package struct SupervisorConfiguration: Sendable {
     /// more, in which control itself ran.
     package var hangLimit = Interval.seconds(6)
     package var hangGrace = Interval.seconds(3)
+    /// Reports in a row, one a second, between which its handshaker made no step: so many, and the worker is killed.
+    package var silentHandshakerReports = standardSilentReports
+    package static let standardSilentReports = 6
 
     package init(
         executablePath: String, workerCount: Int, mediaAddresses: [String], announcedAddresses: [String],
@@ -60,6 +63,7 @@ package enum SupervisorEvent: Hashable, Sendable {
     case hello(WorkerHello)
     case news(WorkerID, WorkerNews)
     case counters(WorkerID, [WorkerCounter])
+    case load(WorkerID, WorkerLoad)
     /// The link broke while the process lives: it may come back by itself, and hears nothing until then.
     case detached(WorkerID)
     /// The process is gone, and its rooms with it. `cause` is for the log: "killed by signal 11".
@@ -75,6 +79,21 @@ package struct KnownWorker: Hashable, Sendable {
     package init(worker: WorkerID, processID: Int32) {
         self.worker = worker
         self.processID = processID
+    }
+}
+
+/// Whether a worker's handshaker thread lives, by the steps that the worker's media loop tells of it. Counts reports, not time: when
+/// the machine stood still nobody is to blame.
+package struct HandshakerPulse: Hashable, Sendable {
+    private var steps: UInt64?
+    /// Reports in a row with the same number as the one before.
+    package private(set) var silentReports = 0
+
+    package init() {}
+
+    package mutating func take(_ steps: UInt64) {
+        silentReports = steps == self.steps ? silentReports + 1 : 0
+        self.steps = steps
     }
 }
 

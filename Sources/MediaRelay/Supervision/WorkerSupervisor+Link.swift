@@ -54,10 +54,19 @@ extension WorkerSupervisor {
         }
     }
 
-    /// Workers tell their counters every 2 s: one that is connected and says nothing hangs.
+    /// Workers tell their load every second: one that is connected and says nothing hangs.
     private func heard(_ process: UInt64, now: Instant) {
         processes[process]?.silentUntil = now + configuration.hangLimit
         processes[process]?.isSuspect = false
+    }
+
+    /// The media loop lives, as it tells so; the thread beside it may not.
+    private func feelPulse(of process: UInt64, _ steps: UInt64) {
+        processes[process]?.handshaker.take(steps)
+        guard let watched = processes[process],
+            watched.handshaker.silentReports == configuration.silentHandshakerReports
+        else { return }
+        kill(process, because: "hangs in its handshaker")
     }
 
     private func isEnded(_ token: UInt64) -> Bool {
@@ -82,7 +91,10 @@ extension WorkerSupervisor {
         case (.hello(let hello), _): receive(hello, on: token, now: now)
         case (.news(let news), let worker?): events.append(.news(worker, news))
         case (.counters(let counters), let worker?): events.append(.counters(worker, counters))
-        case (.command, _), (.news, nil), (.counters, nil):
+        case (.load(let load), let worker?):
+            events.append(.load(worker, load))
+            if let process = peers[token]?.process { feelPulse(of: process, load.handshakerSteps) }
+        case (.command, _), (.news, nil), (.counters, nil), (.load, nil):
             close(token, because: .refused(.badValue("message out of place")), now: now)
         }
     }

@@ -32,6 +32,7 @@ package final class WorkerSupervisor {
         var silentUntil: Instant
         /// Connected, and silent for `hangLimit` already.
         var isSuspect = false
+        var handshaker = HandshakerPulse()
         /// Told to shut down as it is one too many.
         var isLeaving = false
     }
@@ -117,10 +118,15 @@ package final class WorkerSupervisor {
                 processes[token]?.silentUntil = now + configuration.hangGrace
                 continue
             }
-            events.append(.note("worker \(watched.index) (pid \(watched.process.processID)) hangs: killed"))
-            watched.process.send(signal: SIGKILL)
-            processes[token]?.silentUntil = .distantFuture
+            kill(token, because: "hangs")
         }
+    }
+
+    func kill(_ token: UInt64, because cause: String) {
+        guard let watched = processes[token] else { return }
+        events.append(.note("worker \(watched.index) (pid \(watched.process.processID)) \(cause): killed"))
+        watched.process.send(signal: SIGKILL)
+        processes[token]?.silentUntil = .distantFuture
     }
 
     /// What happened since the last call, in order.

@@ -23,6 +23,8 @@ final class HandshakerThread {
         let lock = Lock()
         var isStopping = false
         var counters = HandshakeCounters()
+        /// Requests carried out and turns made.
+        var steps: UInt64 = 0
 
         init() throws(SystemError) {
             requests = try Mailbox(capacity: HandshakerThread.mailboxCapacity)
@@ -53,6 +55,8 @@ final class HandshakerThread {
     /// Readable when results wait.
     var resultDescriptor: Int32 { shared.results.wakeUp.descriptor }
     var counters: HandshakeCounters { shared.lock.withLock { shared.counters } }
+    /// Rises by one a second at least while the thread lives: its poller never waits longer.
+    var steps: UInt64 { shared.lock.withLock { shared.steps } }
     var refusedCount: UInt64 { shared.requests.refusedCount + shared.results.refusedCount }
 
     func post(_ requests: [HandshakeRequest]) {
@@ -93,11 +97,15 @@ final class HandshakerThread {
             for request in batch {
                 handshaker.receive(request, now: MonotonicClock.now())
                 shared.results.post(contentsOf: handshaker.takeResults())
+                shared.lock.withLock { shared.steps &+= 1 }
             }
             handshaker.advance(to: MonotonicClock.now())
             shared.results.post(contentsOf: handshaker.takeResults())
             let counters = handshaker.counters
-            shared.lock.withLock { shared.counters = counters }
+            shared.lock.withLock {
+                shared.counters = counters
+                shared.steps &+= 1
+            }
             if isStopping { return }
         }
     }

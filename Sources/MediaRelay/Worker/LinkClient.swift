@@ -71,6 +71,7 @@ package final class LinkClient {
     }
 
     package func tell(_ counters: [WorkerCounter], now: Instant) { send(.counters(counters), now: now) }
+    package func tell(_ load: WorkerLoad, now: Instant) { send(.load(load), now: now) }
 
     /// The commands that have come, without `.adopted`, which is taken here.
     package func receive(_ event: Poller.Event, now: Instant) -> [WorkerCommand] {

@@ -29,8 +29,11 @@ final class MediaLoop {
     private let log: WorkerLog
     private var gather: GatherPolicy
     private var countersDue: Instant
+    private var meter: WorkerMeter
     private var handshakeResults: [HandshakeResult] = []
     private var isShuttingDown = false
+    /// Sockets that the poller is asked about room for, as in `DatagramWriter.blockedSockets`.
+    private var watchedForRoom: UInt32 = 0
     /// Since the last batch, or the last of a connection's bytes, came.
     private var hasLookedAtLink = false
     private var loggedErrors = LoggedErrors()
@@ -54,10 +57,13 @@ final class MediaLoop {
         var limits = MediaStreams.Limits()
         limits.fit(descriptors: lio_raise_descriptor_limit())
         streams = try MediaStreams(listeners: media.listeners, poller: poller, limits: limits)
-        writer = DatagramWriter(sockets: sockets, table: table, usesSegmentation: true, streams: streams)
+        writer = DatagramWriter(sockets: sockets, table: table, usesSegmentation: true, streams: streams) {
+            engine.rank($0, count: $1, to: $2)
+        }
         link = LinkClient(path: options.linkPath, poller: poller, token: Self.linkToken, now: now)
         gather = GatherPolicy(mode: options.gather, now: now, cpu: Self.threadCPU())
         countersDue = now + Self.countersInterval
+        meter = WorkerMeter(now: now)
         engine.isAlone = true
         for (index, socket) in sockets.enumerated() {
             try poller.add(socket.descriptor, token: UInt64(index), for: .reading)
@@ -73,7 +79,7 @@ final class MediaLoop {
     }
 
     private func turn() {
-        let deadline = min(engine.deadline, link.deadline, countersDue, streams.deadline)
+        let deadline = min(engine.deadline, link.deadline, meter.due, streams.deadline)
         let count = poller.wait(until: deadline, now: MonotonicClock.now())
         var now = MonotonicClock.now()
         var readySockets: UInt32 = 0
@@ -84,13 +90,17 @@ final class MediaLoop {
             case Self.handshakerToken: receiveHandshakes(now: now)
             case Self.signalToken: receiveSignal()
             case MediaStreams.firstConnectionToken...: receiveStream(event, now: now)
-            default: readySockets |= 1 << UInt32(event.token)
+            default:
+                if event.isWritable { writer.flushBacklogs() }
+                if event.isReadable || event.isHungUp { readySockets |= 1 << UInt32(event.token) }
             }
         }
         if readySockets != 0 {
             if gather.isGathering { waitForMore() }
-            let packets = receiveDatagrams(readySockets)
+            let began = now
+            let (packets, isEmpty) = receiveDatagrams(readySockets)
             now = MonotonicClock.now()
+            meter.note(isEmpty: isEmpty, began: began, now: now)
             gather.note(packets: packets, now: now, cpu: Self.threadCPU)
         }
         if engine.deadline <= now {
@@ -102,13 +112,25 @@ final class MediaLoop {
             forgetGoneStreams()
         }
         keepLink(now: now)
+        if writer.blockedSockets != watchedForRoom { watchForRoom() }
     }
 
     // MARK: - Datagrams
 
+    /// The poller tells when a socket whose buffer was full has room again.
+    private func watchForRoom() {
+        for (index, socket) in sockets.enumerated() {
+            let bit = UInt32(1) << UInt32(index)
+            guard (writer.blockedSockets ^ watchedForRoom) & bit != 0 else { continue }
+            poller.modify(
+                socket.descriptor, token: UInt64(index), for: writer.blockedSockets & bit != 0 ? .both : .reading)
+        }
+        watchedForRoom = writer.blockedSockets
+    }
+
     /// Reads the ready sockets in turn, a batch each, until they are empty or the turn's share is used up.
     /// The poller shows what is left at once.
-    private func receiveDatagrams(_ readySockets: UInt32) -> Int {
+    private func receiveDatagrams(_ readySockets: UInt32) -> (packets: Int, isEmpty: Bool) {
         var ready = readySockets
         var packets = 0
         for _ in 0..<Self.batchesPerTurn where ready != 0 {
@@ -128,7 +150,7 @@ final class MediaLoop {
                 if received < DatagramReader.slotCount { ready &= ~(1 << UInt32(socket)) }
             }
         }
-        return packets
+        return (packets, ready == 0)
     }
 
     /// One datagram or frame to the engine, which gets room for what comes of it.
@@ -214,6 +236,11 @@ final class MediaLoop {
             log.line("nobody has adopted this worker for 5 minutes: it ends its rooms")
             isShuttingDown = true
         }
+        guard meter.due <= now else { return }
+        link.tell(
+            meter.report(
+                now: now, cpu: Self.threadCPU(), packets: reader.datagramCount &+ streams.counters.framesReceived,
+                handshakerSteps: handshaker.steps), now: now)
         guard countersDue <= now else { return }
         countersDue = now + Self.countersInterval
         link.tell(

@@ -17,6 +17,7 @@ extension WorkerCounter {
             WorkerCounter("datagrams_sent", writer.datagramCount),
             WorkerCounter("bytes_sent", writer.byteCount),
             WorkerCounter("send_batches", writer.batchCount),
+            WorkerCounter("datagrams_delayed", writer.delayedCount),
             WorkerCounter("stream_connections", UInt64(streams.count)),
             WorkerCounter("streams_accepted", streams.counters.accepted),
             WorkerCounter("stream_frames_received", streams.counters.framesReceived),
@@ -43,6 +44,9 @@ extension WorkerCounter {
         }
         for kind in SendErrorKind.allCases {
             counters.append(WorkerCounter("send_errors", label: kind.name, writer.errors[kind]))
+        }
+        for rank in SendRank.allCases {
+            counters.append(WorkerCounter("send_drops", label: rank.name, writer.droppedCount(rank)))
         }
         for end in StreamEnd.allCases {
             counters.append(WorkerCounter("stream_ends", label: end.name, streams.counters[end]))

@@ -110,21 +110,6 @@ extension Conductor {
         Problem(status: 409, code: "room-full", detail: detail)
     }
 
-    /// Where the room's media lives: the worker that it has, else the least loaded one.
-    private func worker(
-        for room: ConductedRoom, isReplacement: Bool
-    ) throws(Problem) -> (id: WorkerID, endpoint: WorkerEndpoint) {
-        let chosen = room.record.worker.map { workers[$0] } ?? leastLoadedWorker()
-        guard let worker = chosen, worker.isConnected, let endpoint = worker.endpoint else {
-            throw overloaded("no media worker is connected")
-        }
-        let limit = configuration.transportsPerWorker
-        guard isReplacement || worker.transportCount < limit else {
-            throw overloaded("the media worker carries \(worker.transportCount) transports; its limit is \(limit)")
-        }
-        return (worker.id, endpoint)
-    }
-
     private func makeParticipant(
         _ identity: ParticipantIdentity, session: NegotiatedSession, in room: ConductedRoom, wantsJoin: Bool,
         inheritsSeat: Bool

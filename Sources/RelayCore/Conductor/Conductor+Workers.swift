@@ -102,13 +102,6 @@ extension Conductor {
         for worker in missing.sorted(by: { ($0.index, $0.epoch) < ($1.index, $1.epoch) }) { lose(worker) }
     }
 
-    /// The connected worker with the fewest transports; of equals the one with the lowest index.
-    func leastLoadedWorker() -> ConductedWorker? {
-        workers.values.filter(\.isConnected).min {
-            ($0.transportCount, $0.id.index) < ($1.transportCount, $1.id.index)
-        }
-    }
-
     func ordered(_ handles: Set<RoomHandle>) -> [ConductedRoom] {
         handles.compactMap { roomsByHandle[$0] }.sorted { $0.record.ordinal < $1.record.ordinal }
     }

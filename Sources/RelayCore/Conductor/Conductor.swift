@@ -24,6 +24,10 @@ public final class Conductor {
     let answerText: AnswerText
     /// What can be played.
     var sounds: SoundLibrary
+    /// From what on a worker takes nobody new.
+    var admission: AdmissionBounds
+    /// Sessions that were refused for want of room, by what was in the way.
+    public internal(set) var refusals: [Refusal: UInt64] = [:]
     /// Random for this life of the process, told in `node.started`.
     public let epoch: UInt64
 
@@ -84,6 +88,7 @@ public final class Conductor {
         self.unshelve = unshelve
         self.answerText = answerText
         self.sounds = sounds
+        admission = configuration.admission
         self.random = random
         self.nextSeq = nextSeq
         self.isSameBoot = isSameBoot
@@ -136,6 +141,8 @@ public final class Conductor {
             detach(worker)
         case .workerGone(let worker):
             lose(worker)
+        case .load(let worker, let load):
+            take(load, from: worker)
         case .timer:
             break
         case .drain:
@@ -224,5 +231,7 @@ final class ConductedWorker {
     var sounds: Set<SoundID> = []
     var rooms: Set<RoomHandle> = []
     var transportCount = 0
+    /// What it carries by its own reports, and whether it takes somebody new.
+    var admission = WorkerAdmission()
     init(_ id: WorkerID) { self.id = id }
 }

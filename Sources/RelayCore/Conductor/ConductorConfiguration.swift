@@ -11,6 +11,8 @@ public struct ConductorConfiguration: Hashable, Sendable {
     public var preparedPerUser = 5
     /// Transports that one worker has room for. More are refused with 503.
     public var transportsPerWorker = 2_000
+    /// What a worker may carry before it takes nobody new; others are refused with 503.
+    public var admission = AdmissionBounds()
     /// Ended rooms that are still told about in full; beyond it the oldest are forgotten before their time.
     public var endedRoomsKept = 20_000
     /// Idempotency keys remembered of all server keys together, and as many of all participants; beyond it the oldest

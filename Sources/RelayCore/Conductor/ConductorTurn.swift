@@ -10,6 +10,8 @@ public enum ConductorInput: Sendable {
     case workerDetached(WorkerID)
     /// The worker's process is gone; its rooms with it.
     case workerGone(WorkerID)
+    /// What a worker carries, as it measures itself.
+    case load(WorkerID, WorkerLoad)
     /// `deadline` has come.
     case timer
     /// The node ends everything (SIGTERM).

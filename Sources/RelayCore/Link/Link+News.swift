@@ -117,7 +117,7 @@ extension LinkReader {
     }
 
     /// An instant from 0 up to the distant future: anything else would trap in later arithmetic.
-    private mutating func instant() throws(LinkRefusal) -> Instant {
+    mutating func instant() throws(LinkRefusal) -> Instant {
         let nanoseconds: Int64 = try integer()
         guard nanoseconds >= 0, nanoseconds <= Instant.distantFuture.nanoseconds else {
             throw .badValue("instant")

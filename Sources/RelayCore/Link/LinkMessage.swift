@@ -13,6 +13,8 @@ public enum LinkMessage: Hashable, Sendable {
     case news(WorkerNews)
     /// Every 2 s: the worker's counters since it started, by metric name.
     case counters([WorkerCounter])
+    /// Every second: what the worker carries.
+    case load(WorkerLoad)
 }
 
 /// One value of a worker for the metrics. The label tells apart what shares a name (`drops`,
@@ -46,7 +48,7 @@ public enum LinkRefusal: Error, Hashable, Sendable {
 /// Numbers of the link's format.
 public enum LinkFormat {
     /// Raised with every change of the bytes: control and workers of different builds then refuse each other.
-    public static let version: UInt8 = 7
+    public static let version: UInt8 = 8
     /// A frame's length field, and version and kind behind it.
     static let lengthByteCount = 4
     static let headByteCount = 2
@@ -56,7 +58,7 @@ public enum LinkFormat {
     /// 9 more for each of its slots that is taken.
     public static let helloByteCount = 16 << 20
 
-    enum Kind: UInt8 { case command = 1, hello, news, counters }
+    enum Kind: UInt8 { case command = 1, hello, news, counters, load }
 
     static func limit(ofKind kind: UInt8) -> Int {
         kind == Kind.hello.rawValue ? helloByteCount : messageByteCount
@@ -76,6 +78,7 @@ extension LinkMessage {
             case .hello: .hello
             case .news: .news
             case .counters: .counters
+            case .load: .load
             }
         writer.append(kind.rawValue)
         switch self {
@@ -83,6 +86,7 @@ extension LinkMessage {
         case .hello(let hello): writer.append(hello)
         case .news(let news): writer.append(news)
         case .counters(let counters): writer.append(counters)
+        case .load(let load): writer.append(load)
         }
         let byteCount = writer.bytes.count - LinkFormat.lengthByteCount
         precondition(
@@ -104,6 +108,7 @@ extension LinkMessage {
         case .hello: self = .hello(try reader.hello())
         case .news: self = .news(try reader.news())
         case .counters: self = .counters(try reader.counters())
+        case .load: self = .load(try reader.load())
         }
         try reader.finish()
     }
