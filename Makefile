@@ -48,13 +48,16 @@ python:
 	@[ -x .venv/bin/python ] || python3 -m venv .venv
 	@.venv/bin/python -m pip install -q --disable-pip-version-check -r Tests/interop/requirements.txt
 
-## The load program's long forms, some hours (SCALE=0.1: a tenth of the counts; SCENARIOS=kill9: that one; SEED=N).
+## MINUTES=20 (1440: a day): mixed calls over a bad network, then slopes of memory, descriptors and threads, and what must stay 0; plots in
+## bench/out/soak/report.html. Without MINUTES the load program's long forms by count, in some 30 min (SCALE=0.1: a tenth of the
+## counts; SCENARIOS=kill9: that one). SEED=N.
 SCALE ?= 1
 SEED ?= 1
 SCENARIOS ?= all
 soak: build
 	$(SWIFT) build -c release --product RelayLoad
-	.build/release/RelayLoad $(SCENARIOS) --scale $(SCALE) --seed $(SEED) $(if $(JSON),--json)
+	$(if $(filter command environment,$(word 1,$(origin MINUTES))),bench/soak.py --minutes $(MINUTES) --seed $(SEED),\
+		.build/release/RelayLoad $(SCENARIOS) --scale $(SCALE) --seed $(SEED) $(if $(JSON),--json))
 
 ## Every parser and state machine under libFuzzer, MINUTES each (TARGETS=stun,sdp: those; ASAN=1: with AddressSanitizer; JOBS=1:
 ## one at a time).

@@ -15,6 +15,9 @@ final class ClientFleet: LoopTicker, @unchecked Sendable {
     private var made: UInt64 = 0
     private let seed: UInt64
     private let identity: DTLSClientIdentity
+    /// What clients that are made from now on have between them and the relay; nil: nothing.
+    var quality: EmulatedLink.Quality?
+    let link: EmulatedLink
     fileprivate let buffers = PacketBuffers()
 
     private struct Due: Comparable {
@@ -28,6 +31,7 @@ final class ClientFleet: LoopTicker, @unchecked Sendable {
         self.loop = loop
         self.seed = seed
         identity = DTLSClientIdentity()
+        link = EmulatedLink(seed: seed)
         loop.ticker = self
     }
 
@@ -46,10 +50,11 @@ final class ClientFleet: LoopTicker, @unchecked Sendable {
         return client
     }
 
-    var deadline: Instant { due.first?.at ?? .distantFuture }
+    var deadline: Instant { min(due.first?.at ?? .distantFuture, link.deadline) }
 
     func advance(to now: Instant) {
         let began = MonotonicClock.now()
+        link.deliver(now: now) { client, way, datagram in client.takeFromLink(datagram, way, now: now) }
         while let first = due.first, first.at <= now, MonotonicClock.now() - began < .milliseconds(1) {
             _ = due.removeFirst()
             let client = first.client
@@ -82,6 +87,9 @@ final class FleetClient: LoopHandler, @unchecked Sendable {
     private var token: UInt64 = 0
     private(set) var isOpen = true
     fileprivate var scheduledAt = Instant.distantFuture
+    private let quality: EmulatedLink.Quality?
+    /// When the latest datagram of each way comes out of the link.
+    var lastArrivals = [Instant(nanoseconds: 0), Instant(nanoseconds: 0)]
     private var waiting: [(condition: (SimulatedClient) -> Bool, continuation: UnsafeContinuation<Void, Never>)] = []
     /// Longest time between two packets of media that arrived.
     private(set) var longestGap = Interval.zero
@@ -91,6 +99,7 @@ final class FleetClient: LoopHandler, @unchecked Sendable {
 
     fileprivate init(_ fleet: ClientFleet, _ options: SimulatedClient.Options) throws {
         self.fleet = fleet
+        quality = fleet.quality
         descriptor = lio_udp_socket(1, 0)
         let loopback = PeerAddress(ipv4: 0x7F00_0001, port: 0)
         guard descriptor >= 0, lio_bind(descriptor, 1, loopback.high, loopback.low, 0) == 0 else {
@@ -157,7 +166,12 @@ final class FleetClient: LoopHandler, @unchecked Sendable {
             guard count > 0 else { break }
             for index in 0..<count {
                 let (bytes, peer) = buffers.packet(index)
-                client.receive(bytes, from: peer, now: now)
+                if let quality {
+                    let datagram = SimulatedClient.Datagram(from: peer, to: client.address, bytes: bytes)
+                    fleet.link.carry(datagram, .down, of: self, quality, now: now)
+                } else {
+                    client.receive(bytes, from: peer, now: now)
+                }
             }
             if count < PacketBuffers.count { break }
         }
@@ -188,7 +202,23 @@ final class FleetClient: LoopHandler, @unchecked Sendable {
         packetCount = count
     }
 
+    fileprivate func takeFromLink(_ datagram: SimulatedClient.Datagram, _ way: EmulatedLink.Way, now: Instant) {
+        guard isOpen else { return }
+        switch way {
+        case .up: leave([datagram])
+        case .down:
+            client.receive(datagram.bytes, from: datagram.from, now: now)
+            settle(now: now)
+        }
+    }
+
     private func send(_ datagrams: [SimulatedClient.Datagram]) {
+        guard let quality else { return leave(datagrams) }
+        let now = MonotonicClock.now()
+        for datagram in datagrams { fleet.link.carry(datagram, .up, of: self, quality, now: now) }
+    }
+
+    private func leave(_ datagrams: [SimulatedClient.Datagram]) {
         let sent = fleet.buffers.send(descriptor, datagrams)
         for _ in sent..<datagrams.count { fleet.countRefusedSend() }
     }

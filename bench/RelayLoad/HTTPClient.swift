@@ -11,11 +11,12 @@ final class HTTPClient: @unchecked Sendable {
     let key: SigningKey
     private(set) var requestCount = 0
     private var idle: [HTTPConnection] = []
-    private let expiry = WallClock.nowMs / 1_000 + 10 * 3_600
+    private let expiry: Int64
     let server: String
 
-    init(_ loop: EventLoop, port: UInt16, key: SigningKey) throws {
+    init(_ loop: EventLoop, port: UInt16, key: SigningKey, tokenSeconds: Int64 = 10 * 3_600) throws {
         self.loop = loop
+        expiry = WallClock.nowMs / 1_000 + tokenSeconds
         self.port = port
         self.key = key
         guard let server = TokenMint.server(expirySeconds: expiry, key: key) else {

@@ -15,6 +15,8 @@ struct ConnectionLost: Error {}
 struct HTTPReply: Sendable {
     var status = 0
     var location: String?
+    /// Seconds of `Retry-After`.
+    var retryAfter: Int?
     var body: [UInt8] = []
     /// When the request left, and when the answer had come whole.
     var sentAt = Instant(nanoseconds: 0)
@@ -152,7 +154,8 @@ final class HTTPConnection: LoopHandler, @unchecked Sendable {
         let total = head.byteCount + head.contentLength
         guard input.count >= total else { return }
         let reply = HTTPReply(
-            status: head.status, location: head.location, body: Array(input[head.byteCount..<total]), sentAt: sentAt,
+            status: head.status, location: head.location, retryAfter: head.retryAfter,
+            body: Array(input[head.byteCount..<total]), sentAt: sentAt,
             receivedAt: now)
         input.removeFirst(total)
         finish(reply)
@@ -194,6 +197,7 @@ struct HTTPHead {
     var isChunked = false
     var closes = false
     var location: String?
+    var retryAfter: Int?
 
     /// Nil: not whole yet.
     init?(_ bytes: [UInt8]) {
@@ -216,6 +220,7 @@ struct HTTPHead {
             case "content-length": contentLength = Int(value) ?? 0
             case "transfer-encoding": isChunked = value == "chunked"
             case "connection": closes = value == "close"
+            case "retry-after": retryAfter = Int(value)
             case "location": location = String(value)
             default: break
             }

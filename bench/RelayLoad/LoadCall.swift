@@ -20,7 +20,7 @@ final class LoadBench: @unchecked Sendable {
     /// Starts a relay and follows its whole log.
     init(
         _ loop: EventLoop, _ options: LoadOptions, _ report: LoadReport, binary: String? = nil,
-        keepsFingerprints: Bool = false, workers: Int = 1, serving: [String] = []
+        keepsFingerprints: Bool = false, workers: Int = 1, serving: [String] = [], tokenSeconds: Int64 = 10 * 3_600
     ) async throws {
         self.loop = loop
         self.options = options
@@ -28,7 +28,7 @@ final class LoadBench: @unchecked Sendable {
         random = .seeded(options.seed)
         relay = try RelayProcess(
             loop, binary: binary ?? options.binary, seed: options.seed, workers: workers, options: serving)
-        http = try HTTPClient(loop, port: relay.httpPort, key: relay.key)
+        http = try HTTPClient(loop, port: relay.httpPort, key: relay.key, tokenSeconds: tokenSeconds)
         fleet = ClientFleet(loop, seed: options.seed)
         let log = LogChecker(loop)
         self.log = log

@@ -22,7 +22,8 @@ struct LoadOptions: Sendable {
     /// Where a scenario that is run as a process of its own finds its relay.
     var httpPort: UInt16?
 
-    static let names = ["calls", "outcomes", "crossings", "kill9", "memory", "cycles"] + measurements
+    static let names =
+        ["calls", "outcomes", "crossings", "kill9", "memory", "cycles", "overload", "soak"] + measurements
     /// Those that measure, beside the limit: they want the machine for themselves.
     static let measurements = ["cost", "capacity", "footprint", "storm", "group"]
 
@@ -35,6 +36,8 @@ struct LoadOptions: Sendable {
           kill9      calls while control is killed again and again: no event lost or doubled, one outcome a call
           memory     ring, answer and hang up for ever: resident memory, descriptors, threads
           cycles     the same on conductor and engine in this process, in virtual time
+          overload   running calls until the worker takes nobody new: 503, and nothing lost by those who run
+          soak       mixed calls over a bad network, --seconds long: a sample each few seconds (bench/soak.py draws them)
           cost       CPU of the worker per forwarded packet and added latency, beside the limit process
           capacity   how many calls a core carries without loss, relay and limit, and the latency at half of it
           footprint  memory of prepared participants and joined calls, cost of idling, CPU of a set-up
@@ -47,7 +50,7 @@ struct LoadOptions: Sendable {
           --seed N     of every random choice (printed when something fails)
           --relay PATH the relay's binary (default: media-relay beside this program)
           --rate N     calls per second; packets per second (cost, storm, group)
-          --seconds N  how long (calls, outcomes)
+          --seconds N  how long (calls, outcomes, soak)
           --count N    how many runs of each crossing, kills, cycles, pairs of windows, prepared participants
           --gather X   auto, on or off: the relay's waiting policy, and the limit's
           --scale X    multiplies the long form's counts (default 1)
@@ -85,6 +88,8 @@ struct LoadOptions: Sendable {
         guard !scenarios.isEmpty else { return nil }
         // Its parts are those of `cost`, and the machine of a test decides what it finds.
         if isShort, scenarios == Self.names { scenarios.removeAll { $0 == "capacity" } }
+        // Its length is its own (make soak MINUTES=…).
+        if !isShort, scenarios == Self.names { scenarios.removeAll { $0 == "soak" } }
         if binary.isEmpty { binary = Self.beside("media-relay") }
     }
 

@@ -74,6 +74,14 @@ final class LoadReport: @unchecked Sendable {
         show("{\"metric\":\"\(metric)\",\"value\":\(Self.number(value)),\"unit\":\"\(unit)\",\"context\":{\(fields)}}")
     }
 
+    /// Any line of JSON.
+    func object(_ object: [String: Any]) {
+        guard isJSON, let data = try? JSONSerialization.data(withJSONObject: object, options: [.sortedKeys]) else {
+            return
+        }
+        show(String(decoding: data, as: UTF8.self))
+    }
+
     static func number(_ value: Double) -> String { String(format: "%.4g", value) }
 
     static func ms(_ value: Double?) -> String { value.map { String(format: "%.2f ms", $0) } ?? "-" }

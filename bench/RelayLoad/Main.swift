@@ -51,6 +51,8 @@ struct Main {
                 case "capacity": try await CapacityScenario.run(loop, options, report)
                 case "footprint": try await FootprintScenario.run(loop, options, report)
                 case "storm": try await StormScenario.run(loop, options, report)
+                case "overload": try await OverloadScenario.run(loop, options, report)
+                case "soak": try await SoakScenario.run(loop, options, report)
                 case "group": try await GroupScenario.run(loop, options, report)
                 case JoinStorm.name: try await JoinStorm.run(loop, options, report)
                 default: preconditionFailure("\(name) is in the table of names only")

@@ -62,11 +62,14 @@ final class RelayProcess: @unchecked Sendable {
                 dataFolder, "--key", "load:\(Self.secret)", "--workers", "\(workers)", "--admin", "off",
                 "--requests-per-second",
                 "100000", "--log-level", "warning",
-            ] + options
+            ] + options + admission
         processID = try Self.spawn(arguments, output: log)
         Interrupts.watch(self)
         try await waitUntilReady()
     }
+
+    /// Load is the purpose here: a relay refuses nobody for it unless a scenario asks for that.
+    private var admission: [String] { options.contains("--admission") ? [] : ["--admission", "off"] }
 
     /// Starts a program, the first of `arguments`, in a session of its own.
     static func spawn(_ arguments: [String], output: Int32) throws -> Int32 {

@@ -77,6 +77,12 @@ public final class SimulatedClient {
         public var from: PeerAddress
         public var to: PeerAddress
         public var bytes: [UInt8]
+
+        public init(from: PeerAddress, to: PeerAddress, bytes: [UInt8]) {
+            self.from = from
+            self.to = to
+            self.bytes = bytes
+        }
     }
 
     public struct SenderReportSeen: Hashable, Sendable {
