@@ -39,6 +39,24 @@ import Testing
         #expect(refusal(["--transports-per-worker", "0"]) != nil)
     }
 
+    @Test("a worker's overload bounds are options with ranges, and can be switched off as a whole")
+    func overload() throws {
+        var bounds = AdmissionBounds()
+        #expect(try options([]).admission == bounds)
+        bounds = try options(
+            ["--overload-cpu", "60", "--overload-backlog", "0", "--overload-packets", "9000", "--overload-memory", "64"]
+        ).admission
+        #expect(bounds.isOn && bounds.cpuPercent == 60 && bounds.backlogMs == 0)
+        #expect(bounds.packetsPerSecond == 9_000 && bounds.mebibytes == 64)
+        #expect(try !options(["--admission", "off"]).admission.isOn)
+        #expect(refusal(["--admission", "false"]) != nil && refusal(["--overload-cpu", "101"]) != nil)
+        let reloaded = try options(["--overload-cpu", "50", "--admission", "off"])
+        var running = try options([])
+        #expect(running.differences(from: reloaded) == [.admission, .overloadCPU])
+        for name in running.differences(from: reloaded) { running.take(name, from: reloaded) }
+        #expect(running.admission == reloaded.admission)
+    }
+
     @Test("flags win over the environment, option by option") func environment() throws {
         let environment = [
             "HOME": "/h", "MEDIA_RELAY_HTTP": "127.0.0.1:1", "MEDIA_RELAY_DATA": "/d", "MEDIA_RELAY_DEMO": "true",
