@@ -208,7 +208,7 @@ private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
         var seen = Set<UInt16>()
         for _ in 0..<2_000 {
             let bytes = values.message().encoded()
-            if bytes[5] != 2, bytes[5] != 4 { seen.insert(UInt16(bytes[5]) << 8 | UInt16(bytes[6])) }
+            if bytes[5] == 1 || bytes[5] == 3 { seen.insert(UInt16(bytes[5]) << 8 | UInt16(bytes[6])) }
         }
         #expect(seen.count == 11 + 12)
     }

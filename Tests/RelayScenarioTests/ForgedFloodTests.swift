@@ -88,7 +88,7 @@ import Testing
         }
         scene.schedule(after: .milliseconds(500)) { scene.move(a, to: PathTests.elsewhere) }
         let before = a.client.counters.checksAnswered
-        scene.run(for: .milliseconds(1_000))
+        scene.run(for: .milliseconds(1_050))
         #expect(a.client.counters.checksAnswered > before)
         #expect(scene.pathChanges(of: a) == 1, "it is where it went")
         let counters = scene.engine.counters
