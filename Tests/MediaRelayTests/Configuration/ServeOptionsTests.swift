@@ -44,7 +44,10 @@ import Testing
         var bounds = AdmissionBounds()
         #expect(try options([]).admission == bounds)
         bounds = try options(
-            ["--overload-cpu", "60", "--overload-backlog", "0", "--overload-packets", "9000", "--overload-memory", "64"]
+            [
+                "--overload-cpu", "60", "--overload-backlog", "0", "--overload-packets", "9000", "--overload-memory",
+                "64",
+            ]
         ).admission
         #expect(bounds.isOn && bounds.cpuPercent == 60 && bounds.backlogMs == 0)
         #expect(bounds.packetsPerSecond == 9_000 && bounds.mebibytes == 64)
