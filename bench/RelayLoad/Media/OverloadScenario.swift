@@ -80,12 +80,15 @@ enum OverloadScenario {
         }
         let seconds = Double((MonotonicClock.now() - closed).nanoseconds) / 1e9
         verdict.check(status == 201, "10 s after the load a new session is \(status)")
-        let counted = HTTPClient.metric(
-            #"media_relay_sessions_refused_total{reason="cpu"}"#, in: try await bench.http.metrics())
+        let metrics = try await bench.http.metrics()
+        // A machine whose cores others take is behind its sockets before its thread has used much.
+        let counted = ["cpu", "backlog"].reduce(0) {
+            $0 + HTTPClient.metric("media_relay_sessions_refused_total{reason=\"\($1)\"}", in: metrics)
+        }
         verdict.check(counted >= 1, "no refusal was counted")
         bench.report.line(
             "  \(calls) calls at \(LoadReport.number(window.packetsPerSecond)) packets/s use "
-                + "\(LoadReport.number(window.busy * 100)) % of a core (bound \(bound)): new sessions are 503, \(lost(window)) packets of "
+                + "\(LoadReport.number(window.busy * 100)) % of a core (bound \(bound)): 503, \(refusal.field("detail") ?? ""); \(lost(window)) packets of "
                 + "running calls lost; taken again after \(LoadReport.number(seconds)) s without load")
         bench.report.figure(
             "overload_calls", Double(calls), "calls", [("bound_percent", "\(bound)"), ("lost", "\(lost(window))")])
