@@ -5,7 +5,7 @@ import COpenSSL
 public final class SigningKey: @unchecked Sendable, CustomStringConvertible {
     // @unchecked: immutable after init; OpenSSL's EVP_PKEY may be read from any thread.
     enum Material {
-        case secret([UInt8])
+        case secret(SecretBytes)
         case elliptic(OpaquePointer, canSign: Bool)
     }
 
@@ -32,7 +32,7 @@ public final class SigningKey: @unchecked Sendable, CustomStringConvertible {
         guard Self.isIdentifier(id) else { throw .keyID }
         guard secret.count >= 32 else { throw .shortSecret(byteCount: secret.count) }
         self.id = id
-        material = .secret(secret)
+        material = .secret(SecretBytes(secret))
     }
 
     /// A private (signs and verifies) or public (verifies) P-256 key.
@@ -91,7 +91,7 @@ public final class SigningKey: @unchecked Sendable, CustomStringConvertible {
         switch material {
         case .secret(let secret):
             guard signature.count == 32 else { return false }
-            return CRYPTO_memcmp(mac(text, secret), signature, 32) == 0
+            return CRYPTO_memcmp(mac(text, secret.bytes), signature, 32) == 0
         case .elliptic(let key, _):
             guard signature.count == 64, let der = Self.der(of: signature), let context = EVP_MD_CTX_new() else {
                 return false
@@ -117,7 +117,7 @@ public final class SigningKey: @unchecked Sendable, CustomStringConvertible {
     /// Nil for a public key.
     package func sign(_ text: [UInt8]) -> [UInt8]? {
         switch material {
-        case .secret(let secret): return mac(text[...], secret)
+        case .secret(let secret): return mac(text[...], secret.bytes)
         case .elliptic(let key, let canSign):
             guard canSign, let context = EVP_MD_CTX_new() else { return nil }
             defer { EVP_MD_CTX_free(context) }

@@ -9,7 +9,7 @@ public struct WebhookSecret: Hashable, Sendable, CustomStringConvertible {
         public var description: String
     }
 
-    private let bytes: [UInt8]
+    private let secret: SecretBytes
 
     /// Refuses what is not `whsec_` and padded base64 (RFC 4648 §4) of 24…64 bytes.
     public init(_ text: String) throws(Failure) {
@@ -20,7 +20,7 @@ public struct WebhookSecret: Hashable, Sendable, CustomStringConvertible {
         guard (24...64).contains(data.count) else {
             throw Failure(description: "a webhook secret has 24…64 bytes, not \(data.count)")
         }
-        bytes = Array(data)
+        secret = SecretBytes(Array(data))
     }
 
     /// The text of a new secret of 32 random bytes.
@@ -36,7 +36,7 @@ public struct WebhookSecret: Hashable, Sendable, CustomStringConvertible {
         let text = Array("\(id).\(timestamp).".utf8) + body
         var result = [UInt8](repeating: 0, count: 32)
         var count: UInt32 = 32
-        _ = HMAC(EVP_sha256(), bytes, Int32(bytes.count), text, text.count, &result, &count)
+        _ = HMAC(EVP_sha256(), secret.bytes, Int32(secret.count), text, text.count, &result, &count)
         return result
     }
 }

@@ -86,7 +86,7 @@ extension FuzzTarget {
         }
     }
 
-    private static func requests(
+    static func requests(
         in stream: [UInt8], pieceByteCount: Int
     ) -> (requests: [ParsedRequest], refusal: Int?) {
         var parser = RequestParser(limits: RequestParser.Limits())

@@ -1,7 +1,7 @@
 import Foundation
 
 // The frame of the fuzzers: what a target is, and libFuzzer's entry points. One program holds every target; FUZZ_TARGET names
-// the one that runs. `scripts/fuzz.sh` builds it and drives it; docs/testing.md says how.
+// the one that runs. `scripts/fuzz.py` builds it and drives it; docs/testing.md says how.
 
 /// One reader, or one state machine, and what must hold of it for any bytes.
 struct FuzzTarget: Sendable {
@@ -16,7 +16,7 @@ struct FuzzTarget: Sendable {
     static let all: [FuzzTarget] = [
         .stun, .rtp, .red, .rtcp, .feedback, .extendedReport, .congestion, .descriptors, .dependency, .ogg, .framing,
         .address,
-        .sdp, .trickle, .json, .http, .token, .link, .journal, .dtls, .datagram, .media, .calls,
+        .sdp, .trickle, .json, .http, .requests, .token, .link, .journal, .database, .dtls, .datagram, .media, .calls,
     ]
 }
 

@@ -79,10 +79,10 @@ extension FuzzTarget {
     }
 }
 
-private let silentLog = Log(level: .error, format: .text, descriptor: open("/dev/null", O_WRONLY))
+let silentLog = Log(level: .error, format: .text, descriptor: open("/dev/null", O_WRONLY))
 
 /// A conductor with a call and a group room on one worker, made the same way each time.
-private final class LinkScene {
+final class LinkScene {
     private static let worker = WorkerID(index: 0, epoch: 1)
     private static let server = Principal.server(keyID: "k")
     private static let endpoint = WorkerEndpoint(
@@ -95,17 +95,17 @@ private final class LinkScene {
     private var commands: [WorkerCommand] = []
     private var rooms: [RoomID] = []
 
-    init(restoring records: [RoomRecord], keys: [IdempotencyRecord], isSameBoot: Bool) {
+    init(restoring records: [RoomRecord], keys: [IdempotencyRecord], nextSeq: UInt64 = 1, isSameBoot: Bool = true) {
         conductor = Conductor(
             configuration: ConductorConfiguration(), random: .seeded(3), restoring: records, idempotency: keys,
-            nextSeq: 1,
-            isSameBoot: isSameBoot, knownEnded: { _ in nil })
+            nextSeq: nextSeq, isSameBoot: isSameBoot, knownEnded: { _ in nil },
+            answerText: { Answers.text(of: $0, to: $1) })
         rooms = records.map(\.id)
     }
 
     /// With its rooms and everybody in them.
     convenience init() {
-        self.init(restoring: [], keys: [], isSameBoot: true)
+        self.init(restoring: [], keys: [])
         hello()
         create("call", .peer, ring: RingSpecification(caller: "ann", callees: ["ben"]))
         create("group", .group, ring: nil)
@@ -150,12 +150,25 @@ private final class LinkScene {
         }
     }
 
-    private func decide(_ input: ConductorInput) {
+    /// The replies to a request from elsewhere. The rooms go on as the invariants say.
+    func answer(
+        _ id: RequestID, _ principal: Principal, _ request: ControlRequest, _ key: IdempotencyKey?
+    ) -> [ControlReply] {
+        let turn = decide(key.map { .keyedRequest(id, principal, request, $0) } ?? .request(id, principal, request))
+        let broken = conductor.checkInvariants()
+        require(broken.isEmpty, "\(broken)")
+        return turn.replies.filter { $0.request == id }.map(\.reply)
+    }
+
+    @discardableResult
+    private func decide(_ input: ConductorInput) -> ConductorTurn {
         now += .milliseconds(1)
         let turn = conductor.decide(input, now: now, wallClockMs: 1_767_225_600_000 + now.nanoseconds / 1_000_000)
         commands += turn.commands.map(\.command)
         keyRecords += turn.idempotency
         for room in turn.changedRooms { _ = conductor.record(of: room).map { RecordCoding.encode($0) } }
+        for event in turn.events { require(event.seq <= UInt64(Int64.max), "an event's number that no journal takes") }
+        return turn
     }
 
     /// What the worker says.
@@ -185,11 +198,12 @@ private final class LinkScene {
 
     // MARK: Seeds
 
-    var records: [[UInt8]] { rooms.compactMap { conductor.record(of: $0) }.map { RecordCoding.encode($0) } }
+    var roomRecords: [RoomRecord] { rooms.compactMap { conductor.record(of: $0) } }
+    var records: [[UInt8]] { roomRecords.map { RecordCoding.encode($0) } }
     var keys: [[UInt8]] { keyRecords.map { RecordCoding.encode($0) } }
     var sessions: [String: [UInt8]] {
         var sessions: [String: [UInt8]] = [:]
-        for participant in rooms.compactMap({ conductor.record(of: $0) }).flatMap(\.participants) {
+        for participant in roomRecords.flatMap(\.participants) {
             sessions[participant.id.text] = RecordCoding.encode(participant.session)
         }
         return sessions

@@ -195,6 +195,11 @@ package final class Journal {
             """)
         try last.bind()
         let lastSeq = try last.step() ? UInt64(clamping: last.integer(0)) : 0
+        // No node gets there: a damaged row, from which numbering would run out of its range.
+        guard lastSeq < 1 << 62 else {
+            throw SQLiteError(
+                operation: "read \(path)", code: 0, message: "\(lastSeq) is no event's number: the journal is damaged")
+        }
         var contents = JournalContents(lastSeq: lastSeq, rooms: [], keys: [], workers: [])
         contents.rooms = try rooms.unsettled()
         contents.settledRooms = try rooms.settled()

@@ -1,3 +1,4 @@
+import CMediaCrypto
 import RTPCore
 
 // What passes between the media loop's engine and the handshaker, which lives on a thread of its own: an OpenSSL handshake
@@ -16,23 +17,45 @@ public enum SRTPProfile: UInt16, Hashable, Sendable, CaseIterable {
 }
 
 /// Master keys of one DTLS association. The relay is always the DTLS server: it receives with the client's key and sends
-/// with the server's. Secret.
+/// with the server's. Secret: the bytes are wiped with the last copy of the value.
 public struct SRTPKeys: Hashable, Sendable, CustomStringConvertible {
     public var profile: SRTPProfile
-    public var receiveKey: [UInt8]
-    public var receiveSalt: [UInt8]
-    public var sendKey: [UInt8]
-    public var sendSalt: [UInt8]
+    private let material: SRTPMaterial
+
     public init(
         profile: SRTPProfile, receiveKey: [UInt8], receiveSalt: [UInt8], sendKey: [UInt8], sendSalt: [UInt8]
     ) {
         self.profile = profile
-        self.receiveKey = receiveKey
-        self.receiveSalt = receiveSalt
-        self.sendKey = sendKey
-        self.sendSalt = sendSalt
+        material = SRTPMaterial([receiveKey, receiveSalt, sendKey, sendSalt])
     }
+
+    public var receiveKey: [UInt8] { material.parts[0] }
+    public var receiveSalt: [UInt8] { material.parts[1] }
+    public var sendKey: [UInt8] { material.parts[2] }
+    public var sendSalt: [UInt8] { material.parts[3] }
     public var description: String { "SRTPKeys(\(profile), redacted)" }
+
+    public static func == (a: Self, b: Self) -> Bool { a.profile == b.profile && a.material.parts == b.material.parts }
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(profile)
+        hasher.combine(material.parts)
+    }
+}
+
+/// The bytes behind all copies of an association's keys.
+final class SRTPMaterial: @unchecked Sendable, CustomReflectable {
+    // @unchecked: written at its end only, when nobody else has it.
+    private(set) var parts: [[UInt8]]
+
+    init(_ parts: [[UInt8]]) { self.parts = parts }
+    deinit { wipe() }
+
+    /// In place; a part that somebody still uses is theirs to wipe.
+    func wipe() {
+        for index in parts.indices { parts[index].withUnsafeMutableBytes { mc_wipe($0.baseAddress, $0.count) } }
+    }
+
+    var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// Engine → handshaker.

@@ -3,6 +3,7 @@ import RelayTesting
 import Testing
 
 @testable import MediaRelay
+@testable import RelaySigning
 
 @Suite("Tokens") struct TokenTests {
     static let secret = Array("0123456789abcdef0123456789abcdef".utf8)
@@ -150,6 +151,20 @@ import Testing
 
     @Test("a key does not show its secret") func redaction() throws {
         #expect("\(try key())" == "SigningKey(k1, redacted)")
+        let secret = try WebhookSecret("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+        #expect("\(secret)" == "WebhookSecret(redacted)")
+        #expect("\(ICECredentials(ufrag: "abcd", password: "0123456789"))" == "ICECredentials(abcd, redacted)")
+        var text = ""
+        dump(try key(), to: &text)
+        dump(secret, to: &text)
+        // The secrets' first bytes.
+        #expect(text.contains("32 secret bytes") && !text.contains("- 48\n") && !text.contains("- 49\n"))
+    }
+
+    @Test("a secret is zero once nobody has it any more") func wiping() {
+        let secret = SecretBytes([1, 2, 3])
+        secret.wipe()
+        #expect(secret.bytes == [0, 0, 0] && secret != SecretBytes([1, 2, 3]))
     }
 
     @Test("base64url has one spelling for one value") func base64() {

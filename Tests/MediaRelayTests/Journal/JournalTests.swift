@@ -55,6 +55,12 @@ func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.creat
         #expect(try journal.events(after: 0, room: nil, limit: 10) == [journalEvent(1, room: "r"), journalEvent(2)])
     }
 
+    @Test("an event's number at the end of its range is refused as damage") func damagedNumber() throws {
+        let journal = try Journal(path: file.path, bootID: "b1")
+        try journal.store([entry(1, [journalEvent(UInt64(Int64.max), room: "r")])])
+        #expect(throws: SQLiteError.self) { try journal.contents() }
+    }
+
     @Test("another boot is noticed") func boot() throws {
         _ = try Journal(path: file.path, bootID: "b1")
         #expect(try Journal(path: file.path, bootID: "b2").isFromEarlierBoot)

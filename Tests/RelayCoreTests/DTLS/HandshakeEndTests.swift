@@ -1,7 +1,8 @@
 import RTPCore
-import RelayCore
 import RelayTesting
 import Testing
+
+@testable import RelayCore
 
 /// Case D04 and the budgets of T33.
 @Suite("DTLS: ends and budgets") struct HandshakeEndTests {
@@ -189,6 +190,18 @@ import Testing
         scene.connect()
         let keys = try #require(scene.relayKeys)
         #expect("\(keys)" == "SRTPKeys(aeadAES128GCM, redacted)")
+        let known = SRTPKeys(
+            profile: .aeadAES128GCM, receiveKey: [171, 171], receiveSalt: [171], sendKey: [171], sendSalt: [171])
+        var text = ""
+        dump(HandshakeResult.established(ParticipantHandle(1), known), to: &text)
+        #expect(text.contains("redacted") && !text.contains("171"))
+    }
+
+    @Test("keys are zero once nobody has them any more")
+    func wiped() {
+        let material = SRTPMaterial([[1, 2, 3], [4], [5, 6], []])
+        material.wipe()
+        #expect(material.parts == [[0, 0, 0], [0], [0, 0], []])
     }
 }
 
