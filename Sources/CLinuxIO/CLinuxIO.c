@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <netinet/udp.h>
@@ -225,6 +226,15 @@ int lio_buffers(int fd, int *receive_byte_count, int *send_byte_count) {
     if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, send_byte_count, &size) < 0) return -errno;
     *receive_byte_count /= 2;
     *send_byte_count /= 2;
+    return 0;
+}
+
+int lio_receive_queue(int fd, uint32_t *queued, uint32_t *limit) {
+    uint32_t info[SK_MEMINFO_VARS] = {0};
+    socklen_t size = sizeof info;
+    if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &size) < 0) return -errno;
+    *queued = info[SK_MEMINFO_RMEM_ALLOC];
+    *limit = info[SK_MEMINFO_RCVBUF];
     return 0;
 }
 
@@ -551,6 +561,13 @@ int64_t lio_resident_bytes(void) {
     long long total, resident, shared;
     if (sscanf(text, "%lld %lld %lld", &total, &resident, &shared) != 3) return -EINVAL;
     return (resident - shared) * sysconf(_SC_PAGESIZE);
+}
+
+int64_t lio_process_cpu_ns(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
+
+int64_t lio_open_file_limit(void) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int64_t)limit.rlim_cur : -errno;
 }
 
 int64_t lio_thread_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }

@@ -90,6 +90,13 @@ public final class RelayClient: Sendable {
         return answer.body.isEmpty ? .null : try decode(answer)
     }
 
+    /// The same for what is answered in another form than JSON: its bytes, all of them.
+    public func fetch(
+        _ method: String, _ path: String, body: JSON? = nil, timeoutMs: Int? = nil
+    ) async throws(Failure) -> [UInt8] {
+        try await send(method, path, body: body.map(Self.encoded), timeoutMs: timeoutMs).body
+    }
+
     // MARK: Tokens
 
     /// A participant's token for one room, made without asking the relay. Throws `cannotSign` for a public key.

@@ -80,6 +80,7 @@ public enum Commands {
         switch command.name {
         case "version": output("media-relay \(Version.text)\n")
         case "man": output(ManualPage.text)
+        case "metrics reference": output(Metric.reference)
         case "completion": output(Completion.script(for: line.operands[0]))
         case "token":
             let now = Int64(Date().timeIntervalSince1970)

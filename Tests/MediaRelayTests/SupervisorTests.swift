@@ -188,17 +188,26 @@ import Testing
         #expect(control.causes == ["killed by signal 9"])
     }
 
-    @Test("a worker tells its counters")
+    @Test("a worker tells every counter that the table of metrics has, under that name, and no other")
     func counters() throws {
         let control = try ControlHarness()
         _ = try #require(control.firstHello())
         #expect(control.run { !$0.counters.isEmpty })
-        let names = Set(control.counters.map(\.name))
-        #expect(
-            names.isSuperset(of: [
-                "transports", "drops", "send_errors", "receive_overflows", "packets_forwarded",
-            ]))
-        #expect(control.counters.filter { $0.name == "drops" }.count == DropReason.allCases.count)
+        let names = Set(control.counters.map { "media_relay_worker_\($0.name)" })
+        let table = Set(Metric.all.map(\.name).filter { $0.hasPrefix("media_relay_worker_") })
+        // What control knows by itself.
+        let byControl: Set = [
+            "up", "exits_total", "silence_seconds", "open", "load_cpu_ratio", "load_packets_per_second",
+            "load_backlog_seconds",
+            "load_resident_bytes",
+        ]
+        #expect(names == table.subtracting(byControl.map { "media_relay_worker_\($0)" }))
+        #expect(control.counters.filter { $0.name == "drops_total" }.count == DropReason.allCases.count)
+        for metric in Metric.all {
+            let labels = control.counters.filter { "media_relay_worker_\($0.name)" == metric.name }.map(\.label)
+            guard !labels.isEmpty else { continue }
+            #expect(labels == (metric.values.isEmpty ? [""] : metric.values), "\(metric.name)")
+        }
     }
 
     @Test("a command for a worker that is not connected is refused")

@@ -211,12 +211,12 @@ import Testing
         let control = try ControlHarness()
         let hello = try #require(control.firstHello())
         let (a, b) = try call(control, hello)
-        #expect(control.run([a, b]) { $0.counter("packets_forwarded") > 0 })
+        #expect(control.run([a, b]) { $0.counter("packets_forwarded_total") > 0 })
         #expect(control.counter("transports") == 2)
-        #expect(control.counter("datagrams_received") >= control.counter("receive_batches"))
-        #expect(control.counter("datagrams_sent") >= control.counter("packets_forwarded"))
+        #expect(control.counter("datagrams_received_total") >= control.counter("receive_batches_total"))
+        #expect(control.counter("datagrams_sent_total") >= control.counter("packets_forwarded_total"))
         #expect(control.counters.filter { $0.name == "send_errors" }.allSatisfy { $0.value == 0 })
-        #expect(control.counter("handshakes", "established") == 2)
+        #expect(control.counter("handshakes_total", "established") == 2)
     }
 }
 
@@ -226,5 +226,5 @@ extension ControlHarness {
         counters.first { $0.name == name && $0.label == label }?.value ?? 0
     }
 
-    func dropped(_ reason: String) -> UInt64 { counter("drops", reason) }
+    func dropped(_ reason: String) -> UInt64 { counter("drops_total", reason) }
 }

@@ -45,7 +45,10 @@ import Testing
         }
         #expect(a.client.mappedAddress == a.stream?.address)
         #expect(a.peers.isEmpty, "nothing came by UDP")
-        #expect(control.run([a, b]) { $0.counter("stream_frames_sent") > 0 && $0.counter("streams_accepted") > 0 })
+        #expect(
+            control.run([a, b]) {
+                $0.counter("stream_frames_sent_total") > 0 && $0.counter("streams_accepted_total") > 0
+            })
         #expect(control.counters.filter { $0.name == "send_errors" }.allSatisfy { $0.value == 0 })
     }
 
@@ -73,7 +76,9 @@ import Testing
         #expect(!control.news.contains { if case .ended = $0 { true } else { false } })
         // Unread bytes make the close a reset.
         #expect(
-            control.run([a, b]) { $0.counter("stream_ends", "by-peer") + $0.counter("stream_ends", "broken") == 1 })
+            control.run([a, b]) {
+                $0.counter("stream_ends_total", "by-peer") + $0.counter("stream_ends_total", "broken") == 1
+            })
         #expect(control.counter("stream_connections") == 1)
     }
 
@@ -101,9 +106,9 @@ import Testing
         ]
         for (bytes, reason) in attacks {
             let socket = try StreamSocket(to: relay)
-            let before = control.counter("stream_ends", reason)
+            let before = control.counter("stream_ends_total", reason)
             socket.send(bytes)
-            #expect(control.run([a, b]) { $0.counter("stream_ends", reason) > before }, "\(bytes)")
+            #expect(control.run([a, b]) { $0.counter("stream_ends_total", reason) > before }, "\(bytes)")
             #expect(socket.receive().isEmpty && socket.isClosed)
         }
         let heard = b.client.heard(.audio, from: a.client).count
@@ -137,11 +142,11 @@ import Testing
         }
         let heard = b.client.heard(.audio, from: a.client).count
         #expect(control.run([a, b]) { _ in hear(b, a, more: heard + 5) })
-        #expect(control.run([a, b]) { $0.counter("stream_ends", "too-many-from-source") > 1_000 })
+        #expect(control.run([a, b]) { $0.counter("stream_ends_total", "too-many-from-source") > 1_000 })
         #expect(control.counter("stream_connections") <= 65)
         #expect(
             control.run([a, b]) {
-                $0.counter("stream_ends", "too-many-from-source") + $0.counter("streams_accepted") == 10_001
+                $0.counter("stream_ends_total", "too-many-from-source") + $0.counter("streams_accepted_total") == 10_001
             })
     }
 

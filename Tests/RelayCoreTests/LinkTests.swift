@@ -56,7 +56,7 @@ private struct LinkValues {
     }
 
     mutating func command() -> WorkerCommand {
-        switch count(10) {
+        switch count(12) {
         case 0: .create(configuration())
         case 1: .join(handle())
         case 2: .remove(handle())
@@ -67,6 +67,12 @@ private struct LinkValues {
         case 7: .sound(SoundID(handle().value), packets: (0..<count(4)).map { _ in bytes(count(20)) }, isLast: bool())
         case 8: .play(handle(), order())
         case 9: .stopPlaying(handle(), PromptHandle(handle().value))
+        case 10:
+            .capture(
+                CaptureOrder(
+                    id: CaptureID(integer()), room: RoomHandle(handle().value),
+                    duration: .milliseconds(Int64(1 + count(299_999))), byteLimit: count(16 << 20)))
+        case 11: .stopCapture(CaptureID(integer()))
         default: .shutDown
         }
     }
@@ -119,6 +125,8 @@ private struct LinkValues {
         statistics.roundTripSumMicroseconds = integer()
         statistics.roundTripCount = integer()
         statistics.pathChanges = integer()
+        statistics.packetsDiscarded = integer()
+        statistics.workerOverflows = integer()
         return statistics
     }
 
@@ -158,7 +166,10 @@ private struct LinkValues {
     }
 
     mutating func message() -> LinkMessage {
-        switch count(4) {
+        switch count(5) {
+        case 4:
+            .captured(
+                CapturePart(id: CaptureID(integer()), bytes: bytes(count(300)), end: bool() ? .roomEmpty : nil))
         case 0: .command(command())
         case 1: .hello(hello())
         case 2: .news(news())
@@ -210,7 +221,7 @@ private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
             let bytes = values.message().encoded()
             if bytes[5] == 1 || bytes[5] == 3 { seen.insert(UInt16(bytes[5]) << 8 | UInt16(bytes[6])) }
         }
-        #expect(seen.count == 11 + 12)
+        #expect(seen.count == 13 + 12)
     }
 
     @Test("no prefix of a message is a message", arguments: [11, 12, 13] as [UInt64])

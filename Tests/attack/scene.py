@@ -111,7 +111,7 @@ class Scene:
         text = self.relay.admin("GET", "/metrics").expect(200).body.decode()
         found = {}
         for name, label, value in re.findall(
-                r'^media_relay_worker_(\w+)\{(?:reason="([^"]+)",)?worker="\d+"\} (\d+)$', text, re.MULTILINE):
+                r'^media_relay_worker_(\w+?)(?:_total)?\{worker="\d+"(?:,\w+="([^"]+)")?\} (\d+)$', text, re.MULTILINE):
             found[label or name] = found.get(label or name, 0) + int(value)
         return found
 

@@ -63,7 +63,7 @@ def check_alone(shell):
     commands = set(re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?: {2,}|$)", shell.run("--help"), re.MULTILINE))
     expected = {
         "serve", "config print", "config check", "rooms list", "rooms show", "calls list", "calls show", "events", "kick",
-        "end", "token", "doctor", "completion", "man", "version",
+        "end", "capture", "token", "doctor", "completion", "man", "version",
     }
     check(commands >= expected, f"help lists {commands}")
     for command in sorted(commands):
@@ -95,7 +95,7 @@ def check_completion(shell):
         check(done.returncode == 0, f"bash says {done.stderr}")
         return done.stdout.split()
 
-    check(complete("media-relay", "ca") == ["calls"], "commands are not completed")
+    check(complete("media-relay", "cal") == ["calls"], "commands are not completed")
     check(complete("media-relay", "rooms", "") == ["list", "show"], "verbs are not completed")
     check(complete("media-relay", "rooms", "list", "--st") == ["--status"], "options are not completed")
     check(complete("media-relay", "rooms", "list", "--status", "on") == ["ongoing"], "values are not completed")

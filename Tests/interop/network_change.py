@@ -39,14 +39,14 @@ def ip_rule(*arguments):
 
 
 def counters(relay, *names):
-    """Counters of the only worker, by name."""
+    """Counters of the only worker, by name without `_total`."""
     text = relay.admin("GET", "/metrics").expect(200).body.decode()
     found = {}
     for line in text.splitlines():
         if not line.startswith("#"):
             name, value = line.rsplit(" ", 1)
             found[name.removeprefix("media_relay_worker_")] = float(value)
-    return [found.get(f'{name}{{worker="0"}}', 0) for name in names]
+    return [found.get(f'{name}_total{{worker="0"}}', found.get(f'{name}{{worker="0"}}', 0)) for name in names]
 
 
 async def pair(relay, make=WrtcClient):

@@ -96,7 +96,7 @@ class Call:
 def counted(relay, name):
     """A counter of the workers."""
     text = relay.admin("GET", "/metrics").expect(200).body.decode()
-    return sum(int(count) for count in re.findall(rf"^media_relay_worker_{name}(?:{{[^}}]*}})? (\d+)$", text, re.MULTILINE))
+    return sum(int(count) for count in re.findall(rf"^media_relay_worker_{name}_total(?:{{[^}}]*}})? (\d+)$", text, re.MULTILINE))
 
 
 def measured(first_red, second_red, lossy, settle=0):

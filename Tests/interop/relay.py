@@ -67,10 +67,10 @@ class Answer:
 class Relay:
     """One node with a data folder of its own, which goes away with it."""
 
-    def __init__(self, http="127.0.0.1:8080", media="127.0.0.1:40000", announce=(), workers=1, options=()):
+    def __init__(self, http="127.0.0.1:8080", media="127.0.0.1:40000", announce=(), workers=1, options=(), admin="off"):
         check(BINARY.exists(), f"{BINARY} is missing: swift build -c release --product media-relay")
         self.http, self.media, self.announce, self.workers = http, media, announce, workers
-        self.options = list(options)
+        self.options, self.admin_listener = list(options), admin
         self.folder = tempfile.mkdtemp(prefix="media-relay-interop-")
         self.data = os.path.join(self.folder, "data")
         self.log_path = os.path.join(self.folder, "log")
@@ -89,7 +89,7 @@ class Relay:
     def start(self):
         command = [
             str(BINARY), "serve", "--demo", "--http", self.http, "--media", self.media, "--data", self.data,
-            "--key", f"{KEY_ID}:{SECRET}", "--workers", str(self.workers), "--admin", "off",
+            "--key", f"{KEY_ID}:{SECRET}", "--workers", str(self.workers), "--admin", self.admin_listener,
         ]
         for address in self.announce:
             command += ["--announce", address]

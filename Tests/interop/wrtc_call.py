@@ -202,7 +202,8 @@ def drops(relay):
     """Dropped datagrams of the workers by reason, from the metrics: the engine's, and the handshaker's of DTLS."""
     text = relay.admin("GET", "/metrics").expect(200).body.decode()
     found = re.findall(
-        r'^media_relay_worker_(?:drops\{reason="([^"]+)"|handshakes\{reason="((?:dropped|refused)[^"]+)"),worker="\d+"\} (\d+)$',
+        r'^media_relay_worker_(?:drops_total\{worker="\d+",reason="([^"]+)"'
+        r'|handshakes_total\{worker="\d+",event="((?:dropped|refused)[^"]+)")\} (\d+)$',
         text, re.MULTILINE)
     return {first or second: int(count) for first, second, count in found}
 

@@ -91,7 +91,7 @@ enum CallsScenario {
             MetricHistogram(name, in: after).since(MetricHistogram(name, in: before))
         }
         let commit = histogram("media_relay_commit_seconds")
-        let gate = histogram("media_relay_gate_seconds")
+        let gate = histogram("media_relay_join_seconds")
         let held = String(format: "%.1f %%", probe.heldShare * 100)
         report.line(
             "calls: \(LoadReport.number(rate)) calls/s with real DTLS, \(state.figures.outcome.count) measured; the machine "
@@ -135,7 +135,7 @@ enum CallsScenario {
             HTTPClient.metric("media_relay_events_total", in: after)
             - HTTPClient.metric("media_relay_events_total", in: before)
         report.line("  \(LoadReport.number(events / seconds)) events/s")
-        let unknown = #"media_relay_worker_drops{reason="stun-unknown-ufrag",worker="0"}"#
+        let unknown = #"media_relay_worker_drops_total{worker="0",reason="stun-unknown-ufrag"}"#
         let early = HTTPClient.metric(unknown, in: after) - HTTPClient.metric(unknown, in: before)
         // A few come after the end of a call, from a client that has not heard of it.
         if early > max(2, Double(state.done) / 200) {

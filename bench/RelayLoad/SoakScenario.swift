@@ -153,7 +153,7 @@ struct SoakSampler {
             "calls": state.ended + rings.passed, "failed": state.failed + rings.failed,
             "clients": bench.fleet.clientCount, "steadyGapMs": steady.longestGap.milliseconds,
             "joined": HTTPClient.metric(#"media_relay_participants{state="joined"}"#, in: text),
-            "cpuPercent": HTTPClient.metric(#"media_relay_worker_load_cpu_percent{worker="0"}"#, in: text),
+            "cpuPercent": 100 * HTTPClient.metric(#"media_relay_worker_load_cpu_ratio{worker="0"}"#, in: text),
         ]
         let times: [(String, Double?)] = [
             ("created", figures.created.quantile(0.5)), ("outcome", figures.outcome.quantile(0.5)),
@@ -181,16 +181,19 @@ struct SoakSampler {
     private func counters(in text: String) -> [String: Int] {
         var found: [String: Int] = [:]
         for line in text.split(separator: "\n") {
-            for family in ["worker_drops", "worker_send_errors", "worker_send_drops", "sessions_refused_total"] {
+            for (family, key) in [
+                ("worker_drops_total", "drops"), ("worker_send_errors_total", "send_errors"),
+                ("worker_send_drops_total", "send_drops"), ("sessions_refused_total", "sessions_refused_total"),
+            ] {
                 guard line.hasPrefix("media_relay_\(family){"), let start = line.range(of: "reason=\"") else {
                     continue
                 }
                 let reason = line[start.upperBound...].prefix { $0 != "\"" }
                 let value = line.split(separator: " ").last.flatMap { Int($0) } ?? 0
-                if value > 0 { found["\(family.replacingOccurrences(of: "worker_", with: "")):\(reason)"] = value }
+                if value > 0 { found["\(key):\(reason)"] = value }
             }
             for name in ["mailbox_refusals", "news_dropped", "receive_overflows"]
-            where line.hasPrefix("media_relay_worker_\(name){") {
+            where line.hasPrefix("media_relay_worker_\(name)_total{") {
                 let value = line.split(separator: " ").last.flatMap { Int($0) } ?? 0
                 if value > 0 { found[name] = value }
             }

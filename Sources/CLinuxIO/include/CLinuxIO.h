@@ -82,6 +82,8 @@ int lio_set_buffers(int fd, int receive_byte_count, int send_byte_count);
 int lio_bind(int fd, int is_ipv4, uint64_t high, uint64_t low, uint16_t port);
 /// The buffers that a socket got, as asked for (the kernel keeps twice as much). Returns 0 or -errno.
 int lio_buffers(int fd, int *receive_byte_count, int *send_byte_count);
+/// What waits to be read from a socket, as the kernel reckons it against its limit, bytes. Returns 0 or -errno.
+int lio_receive_queue(int fd, uint32_t *queued, uint32_t *limit);
 /// Whether the kernel cuts one long datagram into several (UDP_SEGMENT, Linux 4.18): 1, 0 or -errno.
 int lio_can_segment(void);
 /// The port that a socket is bound to, or -errno.
@@ -177,6 +179,9 @@ int64_t lio_filesystem_type(const char *path);
 int64_t lio_boottime_ns(void);
 /// Resident memory that is the process's own, in bytes, or -errno.
 int64_t lio_resident_bytes(void);
-/// CPU time of the calling thread in nanoseconds.
+/// CPU time of the calling thread, and of the whole process, in nanoseconds.
 int64_t lio_thread_cpu_ns(void);
+int64_t lio_process_cpu_ns(void);
+/// How many files the process may have open now, or -errno.
+int64_t lio_open_file_limit(void);
 #include "CLinuxSockets.h"

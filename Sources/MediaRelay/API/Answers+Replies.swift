@@ -32,6 +32,8 @@ extension Answers {
             return json(
                 201, ViewJSON.prompt(prompt),
                 headers: [.init("Location", "/v1/rooms/\(prompt.roomID.text)/prompts/\(prompt.id.text)")])
+        case .capturing(let id, _): return json(202, .object([.init("captureId", .string(id.description))]))
+        case .series(let legs): return json(200, SeriesJSON.list(legs))
         case .done: return json(200, .object([]))
         case .restarted(let fragment, let etag):
             return HTTPResponse(

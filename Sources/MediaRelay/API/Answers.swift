@@ -10,6 +10,7 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
     private var journal: JournalThread?
     private var callLog: CallLog?
     private let control: Mailbox<ControlMessage>
+    private let captures = CaptureStreams()
     private let demoLock = Lock()
     private var demoKey: SigningKey?
     /// Which of a demo room's successive rooms is in use, by its name. A room's id is never used again.
@@ -117,6 +118,9 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
                     id, Problem(status: 404, code: "call-not-found", detail: "The call has not ended."), allow: nil)
             }
             call(id, room.id, uid: uid)
+        case .capture:
+            guard case .capturing(let capture, let worker) = reply else { return respond(id, reply) }
+            self.capture(id, capture, on: worker)
         case .demo(let uid, let name, let kind, let attempt):
             deliverDemo(reply, id, uid: uid, name: name, kind: kind, attempt: attempt)
         }
@@ -154,9 +158,18 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
         }
     }
 
-    func streamDrained(_ id: HTTPRequestID) { journal?.post(.drained(stream: id.rawValue)) }
+    func streamDrained(_ id: HTTPRequestID) {
+        if perform(captures.drained(id.rawValue)) { return }
+        journal?.post(.drained(stream: id.rawValue))
+    }
 
-    func gone(_ id: HTTPRequestID) { journal?.post(.unsubscribe(stream: id.rawValue)) }
+    func gone(_ id: HTTPRequestID) {
+        if let capture = captures.remove(request: id.rawValue) {
+            control.post(.stopCapture(capture.id, capture.stream.worker))
+            return
+        }
+        journal?.post(.unsubscribe(stream: id.rawValue))
+    }
 
     package func write(_ stream: UInt64, _ bytes: [UInt8]) { server?.write(HTTPRequestID(rawValue: stream), bytes) }
 
@@ -166,6 +179,36 @@ package final class Answers: ReplySink, EventSink, CallSink, @unchecked Sendable
         respond(
             HTTPRequestID(rawValue: request),
             HTTPResponse(status: 200, contentType: "application/json", headers: Self.crossOrigin, body: json))
+    }
+
+    // MARK: Captures
+
+    private func capture(_ id: HTTPRequestID, _ capture: CaptureID, on worker: WorkerID) {
+        guard !captures.isBusy(worker) else {
+            return problem(
+                id,
+                Problem(
+                    status: 409, code: "capture-running", detail: "The room's worker carries out another capture.",
+                    retryAfterSeconds: 5), allow: nil)
+        }
+        server?.openStream(id, headers: [.init("Content-Type", "application/x-pcapng")] + Self.crossOrigin)
+        perform(captures.open(capture, CaptureStreams.Stream(request: id.rawValue, worker: worker)))
+    }
+
+    package func captured(_ part: CapturePart) { perform(captures.take(part)) }
+
+    package func endCaptures(of worker: WorkerID) { perform(captures.end(of: worker)) }
+
+    /// Whether there was anything to do.
+    @discardableResult
+    private func perform(_ steps: [CaptureStreams.Step]) -> Bool {
+        for step in steps {
+            switch step {
+            case .write(let request, let bytes): write(request, bytes)
+            case .close(let request): close(request)
+            }
+        }
+        return !steps.isEmpty
     }
 
     // MARK: Call records

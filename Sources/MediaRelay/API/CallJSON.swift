@@ -111,6 +111,7 @@ package enum CallJSON {
             .init("uplink", uplink(statistics)), .init("downlink", downlink(statistics)),
         ]
         if statistics.roundTripCount > 0 { fields.append(.init("roundTripMs", roundTrip(statistics))) }
+        if let series = leg.series, !series.rows.isEmpty { fields.append(.init("series", SeriesJSON.of(series))) }
         return .object(fields)
     }
 

@@ -15,6 +15,8 @@ enum Route: Equatable {
     case participant(RoomID, ParticipantID)
     case ringing(RoomID), answer(RoomID), end(RoomID), pushed(RoomID)
     case media(RoomID)
+    case series(RoomID)
+    case capture(RoomID)
     case prompts(RoomID)
     case prompt(RoomID, PromptID)
     case userSessions(String)
@@ -51,6 +53,7 @@ enum Route: Equatable {
         case "healthz": self = .health
         case "readyz": self = .ready
         case "metrics": self = .metrics
+        case "status": self = .page("status.html")
         default:
             guard PageFiles.names.contains(name) else { return nil }
             self = .page(name)
@@ -78,6 +81,8 @@ enum Route: Equatable {
         case 1 where rest[0] == "answer": self = .answer(room)
         case 1 where rest[0] == "end": self = .end(room)
         case 1 where rest[0] == "media": self = .media(room)
+        case 1 where rest[0] == "series": self = .series(room)
+        case 1 where rest[0] == "capture": self = .capture(room)
         case 1 where rest[0] == "pushed": self = .pushed(room)
         case 1 where rest[0] == "prompts": self = .prompts(room)
         case 2 where rest[0] == "sessions":
@@ -102,8 +107,10 @@ enum Route: Equatable {
     /// For `Allow`; OPTIONS is answered everywhere.
     var methods: [String] {
         switch self {
-        case .health, .ready, .metrics, .node, .openAPI, .page, .roomEvents, .events, .calls, .call: ["GET", "HEAD"]
-        case .demoSession, .sessions, .join, .ringing, .answer, .end, .media, .pushed, .prompts: ["POST"]
+        case .health, .ready, .metrics, .node, .openAPI, .page, .roomEvents, .events, .calls, .call,
+            .series:
+            ["GET", "HEAD"]
+        case .demoSession, .sessions, .join, .ringing, .answer, .end, .media, .pushed, .prompts, .capture: ["POST"]
         case .rooms: ["GET", "HEAD", "POST"]
         case .room: ["GET", "HEAD", "DELETE"]
         case .session: ["PATCH", "DELETE"]
@@ -116,7 +123,8 @@ enum Route: Equatable {
     var access: Access {
         switch self {
         case .health, .ready, .openAPI, .page, .demoSession: .open
-        case .metrics, .node, .rooms, .participant, .events, .pushed, .userSessions, .calls, .prompts, .prompt:
+        case .metrics, .node, .rooms, .participant, .events, .pushed, .userSessions, .calls, .prompts, .prompt, .series,
+            .capture:
             .server
         case .sessions, .session, .join, .ringing, .answer: .participant
         case .room, .roomEvents, .end, .media, .slots, .call: .either

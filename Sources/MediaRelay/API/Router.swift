@@ -93,7 +93,8 @@ package final class Router: @unchecked Sendable {
             answers.text(request.id, isReady ? 200 : 503, isReady ? "ready\n" : "not ready\n")
         case .openAPI: answers.file(request.id, PageFiles.openAPI, contentType: "application/json")
         case .page(let name):
-            guard configuration.demoKey != nil, let file = PageFiles.file(name) else {
+            guard configuration.demoKey != nil || PageFiles.ofStatus.contains(name), let file = PageFiles.file(name)
+            else {
                 throw Problem(status: 404, code: "no-such-path", detail: "The demo page is off.")
             }
             answers.page(request.id, file.bytes, contentType: file.contentType)
@@ -179,7 +180,7 @@ package final class Router: @unchecked Sendable {
 
     private func answerStatus(_ route: Route, _ request: HTTPRequest) {
         if route == .metrics {
-            answers.text(request.id, 200, metrics(), contentType: "text/plain; version=0.0.4")
+            answers.text(request.id, 200, metrics(), contentType: "text/plain; version=0.0.4; charset=utf-8")
         } else {
             answers.json(request.id, 200, node())
         }
@@ -237,6 +238,9 @@ package final class Router: @unchecked Sendable {
         case .pushed(let room):
             let body = try RingBody.pushed(request.body)
             ask(.pushed(room, uid: body.uid, device: body.device), request, principal)
+        case .capture(let room):
+            post(request.id, principal, .capture(room, try CaptureBody.specification(request.body)), .capture)
+        case .series(let room): ask(.series(room), request, principal)
         case .userSessions(let uid): ask(.logout(uid: uid), request, principal)
         case .calls: answers.calls(request.id, try CallParameters.query(query))
         case .call(let room):

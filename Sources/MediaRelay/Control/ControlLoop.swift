@@ -13,6 +13,8 @@ package enum ControlMessage: Sendable {
     case sounds(SoundLibrary)
     /// From what on a worker takes nobody new.
     case admission(AdmissionBounds)
+    /// Nobody reads this capture any more.
+    case stopCapture(CaptureID, WorkerID)
     /// End every room with `drained`, wait for the workers to say goodbye, stop.
     case drain
 }
@@ -27,6 +29,8 @@ package enum ReplyForm: Sendable, Equatable {
     case roomEvents(after: UInt64, dialect: EventDialect = .current)
     /// The call record of an ended room, if the caller may look at it, with this user's view.
     case call(uid: String)
+    /// The stream of a capture.
+    case capture
     /// A page of the room's events.
     case roomEventPage(after: UInt64, limit: Int, until: Instant, dialect: EventDialect = .current)
     /// The demo page's token for `uid` in the room that was made or found.
@@ -36,6 +40,10 @@ package enum ReplyForm: Sendable, Equatable {
 /// Where answers go: implemented by the API, called on the control loop's thread.
 package protocol ReplySink: AnyObject, Sendable {
     func deliver(_ reply: ControlReply, to request: UInt64, as form: ReplyForm)
+    /// A worker told a part of a capture.
+    func captured(_ part: CapturePart)
+    /// Nothing more comes of this worker's captures.
+    func endCaptures(of worker: WorkerID)
 }
 
 /// Numbers for `/metrics`, `/readyz` and `/v1/node`, as of the last turn.
@@ -48,9 +56,21 @@ package struct ControlStatus: Sendable {
     package var turns: UInt64 = 0
     /// Turns that wait for the disk.
     package var uncommitted: UInt64 = 0
-    package var workerCounters: [Int: [WorkerCounter]] = [:]
     package var admissions: [(index: Int, refusal: Refusal?, admission: WorkerAdmission)] = []
     package var refusals: [Refusal: UInt64] = [:]
+    /// By index, from the start on.
+    package var workerStates: [Int: WorkerState] = [:]
+    package init() {}
+}
+
+/// What control knows of the worker of one index.
+package struct WorkerState: Sendable {
+    package var isConnected = false
+    /// How many processes of this index have ended in this life of control.
+    package var exits: UInt64 = 0
+    /// The latest counters and when they came; none since the process is gone.
+    package var counters: [WorkerCounter] = []
+    package var reportedAt: Instant?
     package init() {}
 }
 
@@ -63,7 +83,7 @@ package final class ControlLoop: @unchecked Sendable {
     private let journal: JournalThread
     private let sink: any ReplySink
     private let log: Log
-    private let timings: RelayTimings
+    private let measures: NodeMeasures
     private var gates = GateWatch()
     private let statusLock = Lock()
     private var sharedStatus = ControlStatus()
@@ -76,7 +96,7 @@ package final class ControlLoop: @unchecked Sendable {
     private var committedTurn: UInt64 = 0
     private var waiting: [(turn: UInt64, request: UInt64, reply: ControlReply, form: ReplyForm)] = []
     private var forms: [UInt64: ReplyForm] = [:]
-    private var workerCounters: [Int: [WorkerCounter]] = [:]
+    private var workerStates: [Int: WorkerState] = [:]
     private var eventCount: UInt64 = 0
     private var nextStatus = Instant(nanoseconds: 0)
     private var drainDeadline: Instant?
@@ -87,7 +107,7 @@ package final class ControlLoop: @unchecked Sendable {
 
     package init(
         conductor: Conductor, supervisor: WorkerSupervisor, poller: Poller, journal: JournalThread,
-        sink: any ReplySink, mailbox: Mailbox<ControlMessage>, log: Log, timings: RelayTimings = RelayTimings()
+        sink: any ReplySink, mailbox: Mailbox<ControlMessage>, log: Log, measures: NodeMeasures = NodeMeasures()
     ) throws(SystemError) {
         self.conductor = conductor
         self.supervisor = supervisor
@@ -96,7 +116,7 @@ package final class ControlLoop: @unchecked Sendable {
         self.sink = sink
         self.mailbox = mailbox
         self.log = log
-        self.timings = timings
+        self.measures = measures
         try poller.add(mailbox.wakeUp.descriptor, token: Self.mailboxToken, for: .reading)
     }
 
@@ -155,6 +175,8 @@ package final class ControlLoop: @unchecked Sendable {
             deliverCommitted()
         case .sounds(let library): conductor.use(library)
         case .admission(let bounds): conductor.use(bounds)
+        case .stopCapture(let id, let worker):
+            supervisor.send(.stopCapture(id), to: worker, now: MonotonicClock.now())
         case .drain:
             guard drainDeadline == nil else { return }
             log.write(.info, "ending all rooms: the node drains")
@@ -176,14 +198,21 @@ package final class ControlLoop: @unchecked Sendable {
                 decide(.workerConnected(hello), worker: JournalWorker(id: hello.worker, processID: hello.processID))
             case .news(let worker, let news):
                 if case .joined(let handle, let at) = news, let time = gates.opened(handle, at: at) {
-                    timings.gate.record(time)
+                    measures.gate.record(time)
                 }
                 decide(.news(worker, news))
-            case .detached(let worker): decide(.workerDetached(worker))
-            case .counters(let worker, let counters): workerCounters[worker.index] = counters
             case .load(let worker, let load): decide(.load(worker, load))
+            case .detached(let worker):
+                sink.endCaptures(of: worker)
+                decide(.workerDetached(worker))
+            case .captured(_, let part): sink.captured(part)
+            case .counters(let worker, let counters):
+                workerStates[worker.index, default: WorkerState()].counters = counters
+                workerStates[worker.index]?.reportedAt = MonotonicClock.now()
             case .gone(let worker, let cause):
                 publishSoon()
+                noteEnd(of: worker)
+                sink.endCaptures(of: worker)
                 log.write(
                     drainDeadline == nil ? .error : .info, "worker gone",
                     .init("worker", .integer(Int64(worker.index))), .init("cause", .string(cause)))
@@ -191,6 +220,12 @@ package final class ControlLoop: @unchecked Sendable {
             case .note(let text): log.write(.info, text)
             }
         }
+    }
+
+    private func noteEnd(of worker: WorkerID) {
+        var state = WorkerState()
+        state.exits = (workerStates[worker.index]?.exits ?? 0) + (drainDeadline == nil ? 1 : 0)
+        workerStates[worker.index] = state
     }
 
     /// One decision and what follows from it at once. `worker`: to be noted in the same transaction. `askedAt`: when the
@@ -209,6 +244,8 @@ package final class ControlLoop: @unchecked Sendable {
                 json: JSONText.of(ViewJSON.event(event)))
         }
         eventCount += UInt64(entry.events.count)
+        for event in decision.events { log.write(event) }
+        for measure in decision.measures { measures.record(measure) }
         for room in decision.changedRooms {
             guard let record = conductor.record(of: room) else { continue }
             entry.rooms.append(JournalRoom(id: room.text, record: record))
@@ -259,16 +296,20 @@ package final class ControlLoop: @unchecked Sendable {
     private func publishStatus(now: Instant) {
         nextStatus = now + .milliseconds(500)
         var status = ControlStatus()
-        status.workers = supervisor.connectedWorkers.count
+        let connected = supervisor.connectedWorkers
+        status.workers = connected.count
         status.isDraining = drainDeadline != nil
         status.isReady = status.workers > 0 && !status.isDraining
         status.counts = conductor.counts
         status.events = eventCount
         status.turns = turn
         status.uncommitted = storedTurn - min(storedTurn, committedTurn)
-        status.workerCounters = workerCounters
         status.admissions = conductor.workerAdmissions
         status.refusals = conductor.refusals
+        status.workerStates = workerStates
+        for index in 0..<supervisor.configuration.workerCount {
+            status.workerStates[index, default: WorkerState()].isConnected = connected.contains { $0.index == index }
+        }
         statusLock.withLock { sharedStatus = status }
     }
 }

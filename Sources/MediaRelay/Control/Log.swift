@@ -9,6 +9,15 @@ package final class Log: Sendable {
         case debug, info, warning, error
         package static func < (a: Level, b: Level) -> Bool { a.rawValue < b.rawValue }
         package var name: String { String(describing: self) }
+        /// The data model's names and numbers.
+        var severity: (text: String, number: Int64) {
+            switch self {
+            case .debug: ("DEBUG", 5)
+            case .info: ("INFO", 9)
+            case .warning: ("WARN", 13)
+            case .error: ("ERROR", 17)
+            }
+        }
     }
     package enum Format: String, Sendable { case text, json }
 
@@ -25,19 +34,21 @@ package final class Log: Sendable {
     /// Entries below it are not written from now on.
     package func use(level: Level) { lowest.store(level.rawValue, ordering: .relaxed) }
 
+    /// Whether entries of this level are written: what is costly to say need not be made.
+    package func takes(_ level: Level) -> Bool { level.rawValue >= lowest.load(ordering: .relaxed) }
+
     package func write(_ level: Level, _ message: String, _ fields: JSONValue.Field...) {
-        guard level.rawValue >= lowest.load(ordering: .relaxed) else { return }
+        write(level, message, fields)
+    }
+
+    package func write(_ level: Level, _ message: String, _ fields: [JSONValue.Field]) {
+        guard takes(level) else { return }
+        let time = Timestamp.text(ofMs: WallClock.nowMs)
         var line: [UInt8]
         switch format {
-        case .json:
-            line = JSONText.of(
-                .object(
-                    [
-                        .init("time", .string(Timestamp.text(ofMs: WallClock.nowMs))),
-                        .init("level", .string(level.name)), .init("message", .string(message)),
-                    ] + fields))
+        case .json: line = JSONText.of(Self.record(level, message, fields, time: time))
         case .text:
-            var text = "\(Timestamp.text(ofMs: WallClock.nowMs)) \(level.name) \(Self.printable(message))"
+            var text = "\(time) \(level.name) \(Self.printable(message))"
             for field in fields {
                 text += " \(field.name)=" + String(decoding: JSONText.of(field.value), as: UTF8.self)
             }
@@ -48,6 +59,22 @@ package final class Log: Sendable {
         _ = Glibc.write(descriptor, line, line.count)
     }
 
+    /// By OpenTelemetry's log data model: what a collector needs no rules of its own for.
+    private static func record(
+        _ level: Level, _ message: String, _ fields: [JSONValue.Field], time: String
+    ) -> JSONValue {
+        .object([
+            .init("timestamp", .string(time)), .init("severity", .string(level.severity.text)),
+            .init("severityNumber", .integer(level.severity.number)), .init("body", .string(message)),
+            .init("attributes", .object(fields)),
+            .init(
+                "resource",
+                .object([
+                    .init("service.name", .string("media-relay")), .init("service.version", .string(Version.text)),
+                ])),
+        ])
+    }
+
     private static func printable(_ text: String) -> String {
         var result = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {
@@ -56,6 +83,25 @@ package final class Log: Sendable {
             result.append(isControl || isSeparator ? " " : scalar)
         }
         return String(result)
+    }
+}
+
+extension Log {
+    /// What happened to a room, with ids and no names of users: how rooms end and whose connection got worse, the rest for `debug`.
+    func write(_ event: RelayEvent) {
+        let level: Level =
+            switch event.type {
+            case .roomClosed, .participantQuality, .participantInterrupted: .info
+            default: .debug
+            }
+        guard takes(level) else { return }
+        var fields: [JSONValue.Field] = [.init("event.name", .string(event.type.rawValue))]
+        if let room = event.roomID { fields.append(.init("room.id", .string(room.text))) }
+        if let participant = event.participantID { fields.append(.init("participant.id", .string(participant.text))) }
+        if let reason = event.reason { fields.append(.init("reason", .string(reason))) }
+        let told: Set = ["outcome", "durationMs", "quality", "leg", "lossPercent", "jitterMs", "roundTripMs", "kind"]
+        fields += event.data.filter { told.contains($0.name) }
+        write(level, event.type.rawValue, fields)
     }
 }
 

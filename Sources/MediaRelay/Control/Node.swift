@@ -44,11 +44,11 @@ final class Node {
         let answers = answers
         let feed = EventFeed(journal: journal, lastSeq: contents.lastSeq, sink: answers)
         let mailbox = mailbox
-        let timings = RelayTimings()
+        let measures = NodeMeasures()
         journalThread = try JournalThread(
             journal: journal, feed: feed, retention: options.retention,
             onCommit: { turn in mailbox.post(.committed(turn: turn)) },
-            onFailure: { text in log.write(.error, "journal: \(text)") }, timings: timings)
+            onFailure: { text in log.write(.error, "journal: \(text)") }, measures: measures)
         callLog = try CallLog(
             reader: try CallReader(path: folder.path + "/journal.sqlite"), sink: answers,
             onFailure: { text in log.write(.error, text) })
@@ -81,7 +81,7 @@ final class Node {
             answerText: { Answers.text(of: $0, to: $1) })
         control = try ControlLoop(
             conductor: conductor, supervisor: supervisor, poller: poller, journal: journalThread, sink: answers,
-            mailbox: mailbox, log: log, timings: timings)
+            mailbox: mailbox, log: log, measures: measures)
         api = APIConfiguration(
             verifier: TokenVerifier(
                 keys: keys.isEmpty ? [key] : keys, maxLifetimeSeconds: options.maxTokenLifetimeSeconds))
@@ -103,12 +103,12 @@ final class Node {
         router = Router(
             configuration: api, control: mailbox, answers: answers,
             metrics: {
-                Metrics.text(
-                    control.status, http: box.counters, timings: timings, webhooks: webhooks.statuses,
+                NodeMetrics.text(
+                    control.status, http: box.counters, measures: measures, webhooks: webhooks.statuses,
                     newestEvent: journalThread.newestEvent)
             },
             isReady: { control.status.isReady },
-            node: { Metrics.node(control.status) })
+            node: { NodeMetrics.node(control.status) })
         let router = router
         server = HTTPServer(configuration: http) { event in router.receive(event) }
         box.connect(server)

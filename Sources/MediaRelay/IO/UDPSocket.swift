@@ -38,5 +38,12 @@ package final class UDPSocket {
         self.descriptor = descriptor
     }
 
+    /// What waits to be read, and what fits, in the kernel's own reckoning.
+    package var receiveQueue: (bytes: UInt64, limit: UInt64) {
+        var (queued, limit): (UInt32, UInt32) = (0, 0)
+        guard lio_receive_queue(descriptor, &queued, &limit) == 0 else { return (0, 0) }
+        return (UInt64(queued), UInt64(limit))
+    }
+
     deinit { Syscall.close(descriptor) }
 }

@@ -86,6 +86,11 @@ package final class EventFeed {
     /// The newest event on disk.
     package var newest: UInt64 { lastSeq }
 
+    /// How many events the stream lacks that is furthest behind.
+    package var largestLag: UInt64 {
+        streams.values.reduce(0) { $1.hasAll ? $0 : max($0, lastSeq - min(lastSeq, $1.cursor)) }
+    }
+
     /// When `advance` is wanted: a comment or a long poll may be due.
     package var deadline: Instant { waiting.reduce(nextComments) { min($0, $1.until) } }
 

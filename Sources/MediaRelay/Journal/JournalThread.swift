@@ -28,7 +28,7 @@ package final class JournalThread: @unchecked Sendable {
     private var retention: JournalRetention
     private let onCommit: @Sendable (UInt64) -> Void
     private let onFailure: @Sendable (String) -> Void
-    private let timings: RelayTimings
+    private let measures: NodeMeasures
     private var thread: Thread?
     private var checkpointer: JournalCheckpointer?
     private var isCheckpointing = false
@@ -44,14 +44,14 @@ package final class JournalThread: @unchecked Sendable {
     package init(
         journal: Journal, feed: EventFeed, retention: JournalRetention,
         onCommit: @escaping @Sendable (UInt64) -> Void, onFailure: @escaping @Sendable (String) -> Void,
-        timings: RelayTimings = RelayTimings()
+        measures: NodeMeasures = NodeMeasures()
     ) throws(SystemError) {
         self.journal = journal
         self.feed = feed
         self.retention = retention
         self.onCommit = onCommit
         self.onFailure = onFailure
-        self.timings = timings
+        self.measures = measures
         sharedNewest = feed.newest
         mailbox = try Mailbox(capacity: Self.capacity)
     }
@@ -88,6 +88,8 @@ package final class JournalThread: @unchecked Sendable {
         var progress: [WebhookProgress] = []
         // Readers in this process whose batch the disk refused: nobody else would ask again for them.
         var unserved: [JournalCommand] = []
+        // Not a deadline: while nothing happens, who lags is about to be told by what it takes.
+        var nextLag = MonotonicClock.now()
         var nextTruncate = MonotonicClock.now() + Self.truncateInterval
         var isStopping = false
         while true {
@@ -119,6 +121,10 @@ package final class JournalThread: @unchecked Sendable {
             }
             unserved = others.filter { !serves($0, now: now) }
             attempt("event feed") { () throws(SQLiteError) in try feed.advance(to: now) }
+            if now >= nextLag {
+                nextLag = now + .seconds(1)
+                measures.eventLag = feed.largestLag
+            }
             guard now >= nextTruncate else { continue }
             nextTruncate = now + Self.truncateInterval
             attempt("retention") { () throws(SQLiteError) in
@@ -144,8 +150,8 @@ package final class JournalThread: @unchecked Sendable {
             checkpointer.request()
         }
         let ended = MonotonicClock.now()
-        timings.commit.record(ended - began)
-        for decided in entries.compactMap(\.decidedAt) { timings.stored.record(ended - decided) }
+        measures.commit.record(ended - began)
+        for decided in entries.compactMap(\.decidedAt) { measures.stored.record(ended - decided) }
         guard let last = entries.last else { return true }
         let events = entries.flatMap(\.events)
         entries.removeAll(keepingCapacity: true)

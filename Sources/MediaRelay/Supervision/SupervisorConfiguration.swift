@@ -64,6 +64,7 @@ package enum SupervisorEvent: Hashable, Sendable {
     case news(WorkerID, WorkerNews)
     case counters(WorkerID, [WorkerCounter])
     case load(WorkerID, WorkerLoad)
+    case captured(WorkerID, CapturePart)
     /// The link broke while the process lives: it may come back by itself, and hears nothing until then.
     case detached(WorkerID)
     /// The process is gone, and its rooms with it. `cause` is for the log: "killed by signal 11".

@@ -94,7 +94,8 @@ extension WorkerSupervisor {
         case (.load(let load), let worker?):
             events.append(.load(worker, load))
             if let process = peers[token]?.process { feelPulse(of: process, load.handshakerSteps) }
-        case (.command, _), (.news, nil), (.counters, nil), (.load, nil):
+        case (.captured(let part), let worker?): events.append(.captured(worker, part))
+        case (.command, _), (.news, nil), (.counters, nil), (.captured, nil), (.load, nil):
             close(token, because: .refused(.badValue("message out of place")), now: now)
         }
     }

@@ -73,6 +73,9 @@ package final class LinkClient {
     package func tell(_ counters: [WorkerCounter], now: Instant) { send(.counters(counters), now: now) }
     package func tell(_ load: WorkerLoad, now: Instant) { send(.load(load), now: now) }
 
+    /// A capture's part is not kept: while control is away nobody waits for it.
+    package func tell(_ part: CapturePart, now: Instant) { send(.captured(part), now: now) }
+
     /// The commands that have come, without `.adopted`, which is taken here.
     package func receive(_ event: Poller.Event, now: Instant) -> [WorkerCommand] {
         if event.isWritable, let connection {

@@ -15,18 +15,18 @@ final class MediaLoop {
     private static let handshakerToken: UInt64 = 101
     private static let signalToken: UInt64 = 102
 
-    private let worker: WorkerID
+    let worker: WorkerID
     private let endpoint: WorkerEndpoint
-    private let engine: MediaEngine
-    private let sockets: [UDPSocket]
+    let engine: MediaEngine
+    let sockets: [UDPSocket]
     private let streams: MediaStreams
     private let reader: DatagramReader
     private let writer: DatagramWriter
     private let poller: Poller
     private let handshaker: HandshakerThread
-    private let link: LinkClient
+    let link: LinkClient
     private let signals: Int32
-    private let log: WorkerLog
+    let log: WorkerLog
     private var gather: GatherPolicy
     private var countersDue: Instant
     private var meter: WorkerMeter
@@ -37,6 +37,9 @@ final class MediaLoop {
     /// Since the last batch, or the last of a connection's bytes, came.
     private var hasLookedAtLink = false
     private var loggedErrors = LoggedErrors()
+    /// Nil but while an operator looks at a call.
+    var capture: PacketCapture?
+    let table: LocalAddressTable
 
     init(
         options: WorkerOptions, worker: WorkerID, endpoint: WorkerEndpoint, engine: MediaEngine,
@@ -52,6 +55,7 @@ final class MediaLoop {
         self.signals = signals
         self.log = log
         let table = LocalAddressTable(sockets: sockets)
+        self.table = table
         reader = DatagramReader(sockets: sockets, table: table)
         poller = try Poller()
         var limits = MediaStreams.Limits()
@@ -79,7 +83,8 @@ final class MediaLoop {
     }
 
     private func turn() {
-        let deadline = min(engine.deadline, link.deadline, meter.due, streams.deadline)
+        let deadline = min(
+            engine.deadline, link.deadline, meter.due, streams.deadline, capture?.deadline ?? .distantFuture)
         let count = poller.wait(until: deadline, now: MonotonicClock.now())
         var now = MonotonicClock.now()
         var readySockets: UInt32 = 0
@@ -104,9 +109,11 @@ final class MediaLoop {
             gather.note(packets: packets, now: now, cpu: Self.threadCPU)
         }
         if engine.deadline <= now {
+            engine.receiveOverflows = reader.overflowCount
             engine.advance(to: now)
             passOn(now: now)
         }
+        if let capture, capture.deadline <= now { tellCapture(now: now) }
         if streams.deadline <= now {
             streams.sweep(now: now, isKnown: engine.isKnown)
             forgetGoneStreams()
@@ -157,7 +164,7 @@ final class MediaLoop {
     @inline(__always) private func give(
         _ bytes: UnsafeMutablePointer<UInt8>, count: Int, from peer: PeerAddress, local: UInt8, now: Instant
     ) {
-        if engine.needsFlush { writer.send(engine.transmit) }
+        if engine.needsFlush { transmit(now: now) }
         let kind = DatagramKind.classify(firstByte: bytes[0], secondByte: bytes[1], count: count)
         if kind == .stun, !hasLookedAtLink {
             // A check may be a new client's: what makes it known was written to the link before its answer, so it lies
@@ -166,6 +173,13 @@ final class MediaLoop {
             apply(link.receive(now: now), now: now)
         }
         engine.receive(bytes, count: count, from: peer, local: local, now: now)
+        // Behind the engine: it knows by now whose check that was. Headers are as they came.
+        if capture != nil { captureReceived(bytes, count: count, from: peer, local: local, now: now) }
+    }
+
+    @inline(__always) private func transmit(now: Instant) {
+        if capture != nil { captureSent(now: now) }
+        writer.send(engine.transmit)
     }
 
     // MARK: - TCP
@@ -185,7 +199,7 @@ final class MediaLoop {
 
     /// Sends what the engine made, and gives its requests and news on.
     private func passOn(now: Instant) {
-        if engine.transmit.count > 0 { writer.send(engine.transmit) }
+        if engine.transmit.count > 0 { transmit(now: now) }
         handshaker.post(engine.takeHandshakeRequests())
         let news = engine.takeNews()
         if !news.isEmpty { link.tell(news, now: now) }
@@ -201,7 +215,7 @@ final class MediaLoop {
     private func receiveHandshakes(now: Instant) {
         handshaker.takeResults(into: &handshakeResults)
         for result in handshakeResults {
-            if engine.needsFlushBeforeGates { writer.send(engine.transmit) }
+            if engine.needsFlushBeforeGates { transmit(now: now) }
             engine.receive(result, now: now)
         }
         // Results hold keys: they are not kept until the next batch.
@@ -216,11 +230,15 @@ final class MediaLoop {
 
     private func apply(_ commands: [WorkerCommand], now: Instant) {
         for command in commands {
-            if command == .shutDown {
+            switch command {
+            case .shutDown:
                 isShuttingDown = true
                 continue
+            case .capture(let order): begin(order, now: now)
+            case .stopCapture(let id): stopCapture(id, now: now)
+            default: break
             }
-            if engine.needsFlushBeforeGates { writer.send(engine.transmit) }
+            if engine.needsFlushBeforeGates { transmit(now: now) }
             engine.apply(command, now: now)
         }
     }
@@ -248,7 +266,8 @@ final class MediaLoop {
                 engine: engine.counters, reader: reader, writer: writer, streams: streams,
                 handshakes: handshaker.counters,
                 refusedPosts: handshaker.refusedCount, keptNews: link.keptNewsCount,
-                droppedNews: link.droppedNewsCount, transports: engine.transportCount),
+                droppedNews: link.droppedNewsCount, transports: engine.transportCount,
+                usage: WorkerUsage(sockets: sockets)),
             now: now)
         for text in loggedErrors.lines(for: writer.errors, now: now) { log.line(text) }
     }

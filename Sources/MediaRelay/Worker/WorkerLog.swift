@@ -12,7 +12,10 @@ struct WorkerLog: Sendable {
         log = Log(level: .info, format: format)
     }
 
-    func line(_ text: String) {
-        log.write(.info, text, .init("worker", .integer(Int64(index))), .init("pid", .integer(Int64(getpid()))))
+    func line(_ text: String, _ fields: JSONValue.Field...) {
+        let own: [JSONValue.Field] = [
+            .init("worker", .integer(Int64(index))), .init("pid", .integer(Int64(getpid()))),
+        ]
+        log.write(.info, text, own + fields)
     }
 }

@@ -35,6 +35,8 @@ enum CallDrawing {
         let legs = call["participants"]?.array ?? []
         guard !legs.isEmpty else { return text + "\nNobody was in.\n" }
         text += "\n" + CallLegs.text(legs, on: terminal)
+        let series = CallSeries(call, moments)
+        for part in [series.when(on: terminal), series.text(on: terminal)] where !part.isEmpty { text += "\n" + part }
         if let omitted = call["omittedParticipants"]?.integer {
             text += "\n\(Quantity.count(omitted)) earlier stays are not in the record.\n"
         }

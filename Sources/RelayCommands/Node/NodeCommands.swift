@@ -25,6 +25,7 @@ struct NodeCommands: Sendable {
         case "events": try await EventCommand(commands: self).run()
         case "kick": try await kick(line.operands[1], from: line.operands[0])
         case "end": try await end(line.operands[0])
+        case "capture": try await capture(line.operands[0])
         default: preconditionFailure("\(command.name) does not talk to a node")
         }
     }

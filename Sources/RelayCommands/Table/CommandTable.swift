@@ -40,6 +40,7 @@ extension Command {
             path: ["config", "check"], summary: "say whether a node would take the configuration",
             details: ["Reads the files that it names, too. Starts nothing."], takesNodeOptions: true),
         Command(path: ["config", "reference"], summary: "write docs/configuration.md", isHidden: true),
+        Command(path: ["metrics", "reference"], summary: "write docs/metrics.md", isHidden: true),
     ]
 
     private static let looking: [Command] = [
@@ -82,12 +83,26 @@ extension Command {
             examples: ["media-relay events --follow --room call-4711"]),
     ]
 
+    private static let capture = Command(
+        path: ["capture"], summary: "the headers of a room's packets, as a pcapng file for Wireshark", operands: [room],
+        options: [
+            Option(name: "out", shown: "FILE", value: .file, summary: "where to write it (needed)"),
+            Option(name: "seconds", shown: "N", value: .text, summary: "how long, 1…300 (default 60)"),
+            Option(name: "kibibytes", shown: "N", value: .text, summary: "at most so large, 16…16384 (default 4096)"),
+            json,
+        ] + connection,
+        details: [
+            "RTP, RTCP, STUN and DTLS headers in and out, with times and true lengths: no media, no reports, no keys. It ends "
+                + "early when everybody has left. One capture a worker at a time; the log says that it ran."
+        ], examples: ["media-relay capture call-4711 --out call.pcapng --seconds 20"])
+
     private static let outcomes = RoomOutcome.allCases.map(\.rawValue) + ["missed"]
 
     private static let limit = Option(
         name: "limit", shown: "N", value: .text, summary: "at most so many, 1…100000 (default 100)")
 
     private static let acting: [Command] = [
+        capture,
         Command(
             path: ["kick"], summary: "put a user out of a room",
             operands: [room, Operand(name: "UID", summary: "the user")],

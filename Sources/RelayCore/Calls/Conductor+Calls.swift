@@ -37,12 +37,25 @@ extension Conductor {
 
     func noteMedia(_ kind: MediaKind, ofParticipantAt index: Int, in room: ConductedRoom, at time: Instant) {
         let at = milliseconds(of: time)
+        let participant = room.record.participants[index]
+        let isFirst =
+            kind == .audio ? participant.notes?.firstAudioAtMs == nil : participant.notes?.firstVideoAtMs == nil
+        if isFirst, let joined = participant.joinedAtMs {
+            turn.measures.append(.firstMedia(kind, after: .milliseconds(max(0, at - joined))))
+        }
         note(index, in: room) { notes in
             switch kind {
             case .audio: notes.firstAudioAtMs = notes.firstAudioAtMs ?? at
             case .video: notes.firstVideoAtMs = notes.firstVideoAtMs ?? at
             }
         }
+    }
+
+    /// Its keys are in, by its worker's word.
+    func notePreparation(ofParticipantAt index: Int, in room: ConductedRoom, at time: Instant) {
+        let participant = room.record.participants[index]
+        guard participant.preparedAtMs == nil else { return }
+        turn.measures.append(.prepared(after: .milliseconds(max(0, milliseconds(of: time) - participant.createdAtMs))))
     }
 
     func noteInterruption(_ isInterrupted: Bool, ofParticipantAt index: Int, in room: ConductedRoom, at time: Instant) {
@@ -64,6 +77,7 @@ extension Conductor {
     ) {
         room.record.participants[index].statistics = statistics
         let participant = room.record.participants[index]
+        record(statistics, of: participant, in: room, at: time)
         var monitor = room.monitors[participant.handle] ?? QualityMonitor(told: participant.notes?.quality)
         let news = monitor.receive(statistics, at: time)
         room.monitors[participant.handle] = monitor
@@ -80,6 +94,49 @@ extension Conductor {
             ], at: time)
     }
 
+    private func record(
+        _ statistics: TransportStatistics, of participant: ParticipantRecord, in room: ConductedRoom, at time: Instant
+    ) {
+        guard let joinedAtMs = participant.joinedAtMs else { return }
+        let joined = max(Instant(nanoseconds: 0), time - .milliseconds(max(0, milliseconds(of: time) - joinedAtMs)))
+        var recorder =
+            room.recorders[participant.handle]
+            ?? LegRecorder(since: joined, startMs: joinedAtMs, first: statistics)
+        if let row = recorder.receive(statistics, at: time) { turn.measures.append(.leg(row)) }
+        room.recorders[participant.handle] = recorder
+    }
+
+    /// Every leg of a room over time: who left, then who is in.
+    func series(of id: RoomID, for principal: Principal) throws(Problem) -> ControlReply {
+        _ = try requireServer(principal)
+        let room = try room(id, for: principal)
+        let left = (room.record.history?.legs ?? []).compactMap { leg in
+            leg.series.map {
+                LegSeriesView(
+                    participant: leg.participant, uid: leg.uid, device: leg.device, leftAtMs: leg.leftAtMs, series: $0)
+            }
+        }
+        let present = room.record.participants.compactMap { participant in
+            room.recorders[participant.handle].map { recorder in
+                var recorder = recorder
+                return LegSeriesView(
+                    participant: participant.id, uid: participant.uid, device: participant.device, leftAtMs: nil,
+                    series: recorder.finish(participant.statistics, at: now))
+            }
+        }
+        return .series(left + present)
+    }
+
+    /// What its leg measured over time, as far as that is known when it goes.
+    private func series(
+        of participant: ParticipantRecord, in room: ConductedRoom, until time: Instant
+    ) -> LegSeries? {
+        if var recorder = room.recorders.removeValue(forKey: participant.handle) {
+            return recorder.finish(participant.statistics, at: time)
+        }
+        return participant.joinedAtMs.map { LegSeries(startMs: $0) }
+    }
+
     /// A participant is out: its stay becomes a leg of the room's history.
     /// - Parameter awaitsFigures: its transport was told to go, and answers with its last counters.
     func noteDeparture(
@@ -94,6 +151,7 @@ extension Conductor {
             createdAtMs: participant.createdAtMs, preparedAtMs: participant.preparedAtMs,
             joinedAtMs: participant.joinedAtMs, leftAtMs: milliseconds(of: time), reason: reason, detail: detail,
             notes: notes, statistics: participant.statistics,
+            series: series(of: participant, in: room, until: time),
             // Who is evacuated from a worker that is gone told nothing at its end.
             isFinal: !awaitsFigures && reason != .nodeLost, handle: participant.handle, worker: worker)
         if awaitsFigures, let worker, workers[worker]?.isConnected == true {
@@ -119,7 +177,7 @@ extension Conductor {
         else { return true }
         note(room) { history in
             guard let index = history.legs.lastIndex(where: { $0.handle == news.participant }) else { return }
-            history.legs[index].statistics = figures
+            history.legs[index].takeLast(figures)
             history.legs[index].isFinal = true
         }
         if room.record.status == .ended, !awaitsFigures(room) {
@@ -160,6 +218,7 @@ extension Conductor {
             history.durationMs = durationMs
         }
         giveOutRecord(of: room)
+        if let outcome = room.record.outcome { turn.measures.append(.ended(outcome)) }
     }
 
     private func giveOutRecord(of room: ConductedRoom) {

@@ -52,11 +52,27 @@ public struct CallLeg: Hashable, Sendable, Codable {
     public let detail: String?
     public let notes: LegNotes
     public internal(set) var statistics: TransportStatistics
+    /// The same over the time since it joined; nil for one who never did, and in records of older versions.
+    public internal(set) var series: LegSeries?
     /// The statistics are the transport's last; otherwise they are up to 2 s older than its end, or none.
     public internal(set) var isFinal: Bool
     /// Of the transport, to know its last figures by.
     let handle: ParticipantHandle
     let worker: WorkerID?
+
+    /// The last figures of its transport: what they add belongs to the end of its series.
+    mutating func takeLast(_ figures: TransportStatistics) {
+        if var series {
+            var rest = LegSeries.Row(from: statistics, to: figures, spanMs: 0)
+            // Without a row yet the stay was shorter than any report: the row is all of it.
+            if series.rows.isEmpty { rest.spanMs = max(0, leftAtMs - series.startMs) }
+            // Before the first report nothing is known of what the worker lost before this leg was there.
+            if statistics == TransportStatistics() { rest.workerOverflows = 0 }
+            series.addToLast(rest)
+            self.series = series
+        }
+        statistics = figures
+    }
 }
 
 /// A user of a failed call who was not joined in time.
@@ -70,6 +86,8 @@ public struct RoomHistory: Hashable, Sendable, Codable {
     /// Legs of which times and figures are kept: the latest. A peer call has two and one more for each repeated
     /// prepare; of a group's busy life the oldest legs are only counted.
     static let legsKept = 64
+    /// Rows of all their series together: with more, the finest become coarser.
+    static let rowsKept = 960
     /// Users of legs that are only counted who are remembered by name.
     static let usersKept = 256
 
@@ -87,10 +105,23 @@ public struct RoomHistory: Hashable, Sendable, Codable {
     /// Adds a leg; the one that had to make room.
     mutating func append(_ leg: CallLeg) -> CallLeg? {
         legs.append(leg)
+        coarsen()
         guard legs.count > Self.legsKept else { return nil }
         let oldest = legs.removeFirst()
         omittedLegs += 1
         if !omittedUsers.contains(oldest.uid), omittedUsers.count < Self.usersKept { omittedUsers.append(oldest.uid) }
         return oldest
+    }
+
+    private mutating func coarsen() {
+        var total = legs.reduce(0) { $0 + ($1.series?.rows.count ?? 0) }
+        while total > Self.rowsKept {
+            let finest = legs.indices.max { (legs[$0].series?.rows.count ?? 0) < (legs[$1].series?.rows.count ?? 0) }
+            guard let finest, let before = legs[finest].series?.rows.count else { return }
+            legs[finest].series?.coarsen()
+            let after = legs[finest].series?.rows.count ?? 0
+            total -= before - after
+            guard after < before else { return }
+        }
     }
 }

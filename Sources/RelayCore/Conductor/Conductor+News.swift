@@ -17,6 +17,7 @@ extension Conductor {
         let time = min(max(news.time, Instant(nanoseconds: 0)), now)
         switch news {
         case .prepared:
+            notePreparation(ofParticipantAt: index, in: room, at: time)
             apply(.keysInstalled, to: handle, in: room, at: time, transportIsGone: false)
         case .joined:
             apply(.gateOpened, to: handle, in: room, at: time, transportIsGone: false)

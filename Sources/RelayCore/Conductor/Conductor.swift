@@ -199,6 +199,10 @@ public final class Conductor {
                 try end(room, as: status, uid: uid, scope: scope, for: principal)
             case .pushed(let room, let uid, let device):
                 try notePush(room, uid: uid, device: device, for: principal)
+            case .series(let room):
+                try series(of: room, for: principal)
+            case .capture(let room, let specification):
+                try capture(room, specification, for: principal)
             case .logout(let uid):
                 try logOut(uid, for: principal)
             }
@@ -218,6 +222,7 @@ final class ConductedRoom {
     var isUnsettled = false
     /// Of those who are joined.
     var monitors: [ParticipantHandle: QualityMonitor] = [:]
+    var recorders: [ParticipantHandle: LegRecorder] = [:]
     init(_ record: RoomRecord) { self.record = record }
 }
 

@@ -34,5 +34,7 @@ public struct ConductorTurn: Sendable {
     public var forgottenKeys: [IdempotencyName] = []
     /// Records of rooms that ended, to store in the same transaction; a second one of a room replaces the first.
     public var calls: [CallRecord] = []
+    /// For the node's histograms and counters; nothing depends on them.
+    public var measures: [CallMeasure] = []
     public init() {}
 }

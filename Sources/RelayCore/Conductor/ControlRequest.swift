@@ -159,6 +159,10 @@ public enum ControlRequest: Hashable, Sendable {
     case end(RoomID, EndStatus, uid: String?, scope: EndScope)
     /// The server sent the push for a callee's device. Answered by `.done`.
     case pushed(RoomID, uid: String, device: String)
+    /// What everybody's legs measured over time, of those who are in and of those who left. Answered by `.series`.
+    case series(RoomID)
+    /// The headers of the room's datagrams. Answered by `.capturing`.
+    case capture(RoomID, CaptureSpecification)
     /// The server ends everything that the user has: cancels, declines or leaves. Answered by `.done`.
     case logout(uid: String)
 }
@@ -184,6 +188,10 @@ public enum ControlReply: Hashable, Sendable {
     case participant(ParticipantView)
     /// 201: what is played now.
     case prompt(PromptView)
+    /// 200: everybody's figures over time, who left first.
+    case series([LegSeriesView])
+    /// The worker was told to capture; what it tells is streamed.
+    case capturing(CaptureID, WorkerID)
     /// 200: left, kicked, room deleted or prompt stopped.
     case done
     /// 200: restarted; the fragment carries the new credentials, under a new ETag.

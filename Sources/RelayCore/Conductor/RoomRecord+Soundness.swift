@@ -92,7 +92,17 @@ extension RoomHistory {
 extension CallLeg {
     fileprivate var isSound: Bool {
         [createdAtMs, preparedAtMs, joinedAtMs, leftAtMs].allSatisfy(Soundness.isTime) && notes.isSound
-            && statistics.isSound
+            && statistics.isSound && series?.isSound ?? true
+    }
+}
+
+extension LegSeries {
+    fileprivate var isSound: Bool {
+        Soundness.isTime(startMs) && (Self.firstStepMs...1 << 50).contains(stepMs)
+            && rows.allSatisfy { row in
+                Soundness.isTime(row.spanMs)
+                    && (Row.counts + Row.peaks).allSatisfy { Soundness.isCount(row[keyPath: $0]) }
+            }
     }
 }
 

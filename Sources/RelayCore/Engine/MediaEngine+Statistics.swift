@@ -7,6 +7,7 @@ extension MediaEngine {
     /// The transport's counters up to now.
     func statistics(of index: Int32, now: Instant) -> TransportStatistics {
         var result = transports[Int(index)].statistics
+        result.workerOverflows = receiveOverflows
         for k in 0..<Int(transports[Int(index)].sourceCount) {
             let source = sourceAt(Int(index) * Limits.sourcesPerTransport + k)
             guard source.pointee.role == .media else { continue }
@@ -33,6 +34,12 @@ extension MediaEngine {
             slot = subscriptions[slot].pointee.nextOfReceiver
         }
         return result
+    }
+
+    /// Counts a packet that the relay had for a receiver and could not send.
+    @inline(never) func discard(_ reason: DropReason, for receiver: UnsafeMutablePointer<Transport>) {
+        receiver.pointee.statistics.packetsDiscarded &+= 1
+        counters.drop(reason)
     }
 
     /// Gaps count from the gate's opening: before it a client need not send.

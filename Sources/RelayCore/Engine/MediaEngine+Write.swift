@@ -72,9 +72,9 @@ extension MediaEngine {
     ) {
         let receiver = transports + Int(subscription.pointee.receiver)
         guard let cipher = receiver.pointee.sendCipher, receiver.pointee.hasPeer else {
-            return counters.drop(.sendWithoutPath)
+            return discard(.sendWithoutPath, for: receiver)
         }
-        guard let out = transmit.reserve() else { return counters.drop(.transmitFull) }
+        guard let out = transmit.reserve() else { return discard(.transmitFull, for: receiver) }
         out[1] = payloadType | (header.marker ? 0x80 : 0)
         storeBigEndian(UInt16(truncatingIfNeeded: sequence), at: out + 2)
         storeBigEndian(subscription.pointee.timestamp.map(header.timestamp), at: out + 4)

@@ -22,6 +22,8 @@ public final class MediaEngine {
     public let counters = EngineCounters()
     /// Control is away: a peer room's rule is ours to carry out (CALLS.md, "When processes die").
     public var isAlone = false
+    /// Datagrams that the kernel dropped before anybody read them, as the shell counts; goes along with statistics.
+    public var receiveOverflows: UInt64 = 0
 
     let configuration: EngineConfiguration
     let flows: FlowTable
@@ -169,6 +171,16 @@ public final class MediaEngine {
     /// Whether an authenticated check has come from `peer`, and its session is still here.
     public func isKnown(_ peer: PeerAddress) -> Bool { flows.find(peer) != nil }
 
+    /// The room of whoever is at `peer`.
+    public func room(of peer: PeerAddress) -> RoomHandle? {
+        flows.find(peer).flatMap { details[Int($0.transport)]?.configuration.room }
+    }
+
+    /// Whether anybody of the room is here.
+    public func holds(_ room: RoomHandle) -> Bool {
+        transportByHandle.values.contains { details[Int($0)]?.configuration.room == room }
+    }
+
     /// Nothing can be sent to `peer` any more: its TCP connection is gone. Where it was the selected path the session has
     /// none until the client's next check, from wherever it comes; liveness runs on.
     public func forget(_ peer: PeerAddress) {
@@ -203,6 +215,8 @@ public final class MediaEngine {
             guard let index = transportByHandle[handle] else { return }
             stopPlaying(index, prompt, now: now)
         case .adopted: isAlone = false
+        // The shell looks at what comes and goes; the engine does not know.
+        case .capture, .stopCapture: break
         case .shutDown:
             removeAll(now: now)
         }

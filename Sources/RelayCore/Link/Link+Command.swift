@@ -3,7 +3,8 @@ import RTPCore
 // Bytes of `WorkerCommand`: a number, then the fields in the order of the type.
 
 private enum CommandNumber: UInt8 {
-    case create = 1, join, remove, restartICE, adopted, shutDown, gates, slots, sound, play, stopPlaying
+    case create = 1, join, remove, restartICE, adopted, shutDown, gates, slots, sound, play, stopPlaying, capture,
+        stopCapture
 }
 
 extension LinkWriter {
@@ -51,6 +52,15 @@ extension LinkWriter {
             append(CommandNumber.stopPlaying.rawValue)
             append(participant.value)
             append(prompt.value)
+        case .capture(let order):
+            append(CommandNumber.capture.rawValue)
+            append(order.id.value)
+            append(order.room.value)
+            append(order.duration.nanoseconds)
+            append(UInt32(order.byteLimit))
+        case .stopCapture(let id):
+            append(CommandNumber.stopCapture.rawValue)
+            append(id.value)
         case .adopted: append(CommandNumber.adopted.rawValue)
         case .shutDown: append(CommandNumber.shutDown.rawValue)
         }
@@ -126,6 +136,19 @@ extension LinkReader {
         case .stopPlaying:
             let participant = try participant()
             return .stopPlaying(participant, try prompt())
+        case .capture:
+            let id = CaptureID(try integer())
+            let room = try room()
+            let nanoseconds: Int64 = try integer()
+            let longest = Interval.seconds(CaptureSpecification.secondsAllowed.upperBound).nanoseconds
+            guard (1...longest).contains(nanoseconds) else { throw .badValue("capture duration") }
+            let limit: UInt32 = try integer()
+            guard limit <= CaptureSpecification.kibibytesAllowed.upperBound << 10 else {
+                throw .badValue("capture size")
+            }
+            return .capture(
+                CaptureOrder(id: id, room: room, duration: .nanoseconds(nanoseconds), byteLimit: Int(limit)))
+        case .stopCapture: return .stopCapture(CaptureID(try integer()))
         case .adopted: return .adopted
         case .shutDown: return .shutDown
         }

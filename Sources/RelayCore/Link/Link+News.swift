@@ -89,6 +89,12 @@ extension LinkWriter {
             writer.append(counter.value)
         }
     }
+
+    mutating func append(_ part: CapturePart) {
+        append(part.id.value)
+        append(optional: part.end?.rawValue)
+        append(part.bytes)
+    }
 }
 
 extension LinkReader {
@@ -179,5 +185,11 @@ extension LinkReader {
             let label = try reader.string("counter label")
             return WorkerCounter(name, label: label, try reader.integer())
         }
+    }
+
+    mutating func capturePart() throws(LinkRefusal) -> CapturePart {
+        let id = CaptureID(try integer())
+        let end: CaptureEnd? = try bool("capture end") ? try choice("capture end") : nil
+        return CapturePart(id: id, bytes: try byteString(), end: end)
     }
 }

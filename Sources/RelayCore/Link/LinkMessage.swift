@@ -15,6 +15,8 @@ public enum LinkMessage: Hashable, Sendable {
     case counters([WorkerCounter])
     /// Every second: what the worker carries.
     case load(WorkerLoad)
+    /// A piece of the capture that was ordered.
+    case captured(CapturePart)
 }
 
 /// One value of a worker for the metrics. The label tells apart what shares a name (`drops`,
@@ -58,7 +60,7 @@ public enum LinkFormat {
     /// 9 more for each of its slots that is taken.
     public static let helloByteCount = 16 << 20
 
-    enum Kind: UInt8 { case command = 1, hello, news, counters, load }
+    enum Kind: UInt8 { case command = 1, hello, news, counters, load, captured }
 
     static func limit(ofKind kind: UInt8) -> Int {
         kind == Kind.hello.rawValue ? helloByteCount : messageByteCount
@@ -79,6 +81,7 @@ extension LinkMessage {
             case .news: .news
             case .counters: .counters
             case .load: .load
+            case .captured: .captured
             }
         writer.append(kind.rawValue)
         switch self {
@@ -87,6 +90,7 @@ extension LinkMessage {
         case .news(let news): writer.append(news)
         case .counters(let counters): writer.append(counters)
         case .load(let load): writer.append(load)
+        case .captured(let part): writer.append(part)
         }
         let byteCount = writer.bytes.count - LinkFormat.lengthByteCount
         precondition(
@@ -109,6 +113,7 @@ extension LinkMessage {
         case .news: self = .news(try reader.news())
         case .counters: self = .counters(try reader.counters())
         case .load: self = .load(try reader.load())
+        case .captured: self = .captured(try reader.capturePart())
         }
         try reader.finish()
     }

@@ -32,6 +32,12 @@ public struct TransportStatistics: Hashable, Sendable {
     public var remoteJitterMicroseconds: UInt32 = 0
     public var largestRemoteJitterMicroseconds: UInt32 = 0
 
+    // The relay itself.
+    /// Packets for the client that the relay had and did not send: no path, or no room in its batch.
+    public var packetsDiscarded: UInt64 = 0
+    /// Datagrams that the kernel dropped since the worker began because a socket's buffer was full, whoever they came from.
+    public var workerOverflows: UInt64 = 0
+
     // Both.
     /// Latest round-trip time by our own STUN check, microseconds; 0 when none is known, as of the others.
     public var roundTripMicroseconds: UInt32 = 0
@@ -101,6 +107,7 @@ extension TransportStatistics {
         (\.packetsLost, "packetsLost"), (\.packetsSent, "packetsSent"), (\.bytesSent, "bytesSent"),
         (\.remotePacketsLost, "remotePacketsLost"), (\.remotePacketsExpected, "remotePacketsExpected"),
         (\.roundTripSumMicroseconds, "roundTripSumMicroseconds"),
+        (\.packetsDiscarded, "packetsDiscarded"), (\.workerOverflows, "workerOverflows"),
     ]
 
     /// Every field of 32 bits, likewise.

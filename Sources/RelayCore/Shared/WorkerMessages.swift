@@ -25,6 +25,9 @@ public enum WorkerCommand: Hashable, Sendable {
     case play(ParticipantHandle, PromptOrder)
     /// End that prompt, unless another one plays by now. Not answered.
     case stopPlaying(ParticipantHandle, PromptHandle)
+    /// Tell the headers of a room's datagrams, in and out. Answered by `LinkMessage.captured`, to the last part.
+    case capture(CaptureOrder)
+    case stopCapture(CaptureID)
     /// Everything known up to the hello's snapshot has been taken over: kept news may be dropped.
     case adopted
     /// Send close_notify to everybody and exit.

@@ -163,4 +163,61 @@ import Testing
         #expect(Quantity.decimal(.infinity, digits: 1) == "?" && Quantity.decimal(1.005, digits: 3) == "1.005")
         #expect(Quantity.time("soon") == "soon" && NodeCommands.escaped("a/ü%") == "a%2F%C3%BC%25")
     }
+
+    private func measuredCall() throws -> RelayClient.JSON {
+        func series(_ up: String, _ down: String) -> String {
+            """
+            {"from": "2026-12-01T10:00:00.000Z", "spanMs": [10000, 10000, 10000, 5000],
+             "uplink": {"packets": [500, 500, 500, 250], "lost": [0, 60, 55, 0], "lossPercent": \(up), "jitterMs": [1, 2, 3, 4], "kbps": [40, 80, 40, 0]},
+             "downlink": {"packets": [500, 500, 500, 250], "lost": [0, 0, 0, 20], "lossPercent": \(down), "jitterMs": [1, 1, 90, 1], "kbps": [40, 40, 40, 40]},
+             "roundTripMs": [20, 20, 20, 20], "overflowed": [0, 0, 0, 7]}
+            """
+        }
+        func leg(_ uid: String, _ series: String) -> String {
+            #"{"uid": "\#(uid)", "device": "web", "createdAt": "2026-12-01T10:00:00.000Z", "series": \#(series)}"#
+        }
+        return try json(
+            """
+            {"roomId": "c-1", "createdAt": "2026-12-01T10:00:00.000Z", "endedAt": "2026-12-01T10:00:35.000Z",
+             "participants": [\(leg("alice", series("[0, 10.5, 9.9, 0]", "[0, 0, 0, 0]"))), \(leg("bob", series("[0, 0, 0, 0]", "[0, 0, 0, 7.4]")))]}
+            """)
+    }
+
+    @Test("a call says which leg lost what and when") func whichLegAndWhen() throws {
+        let call = try measuredCall()
+        let findings = CallSeries(call, CallMoments(call)).findings()
+        #expect(
+            findings.contains(
+                .init(fromMs: 10_000, toMs: 30_000, words: "alice (web)'s uplink lost 115 packets, up to 10.5 %")))
+        #expect(
+            findings.contains(
+                .init(fromMs: 30_000, toMs: 35_000, words: "bob (web)'s downlink lost 20 packets, up to 7.4 %")))
+        #expect(findings.filter { $0.words.contains("jitter of up to 90 ms") }.map(\.fromMs) == [20_000, 20_000])
+        #expect(
+            findings.contains {
+                $0.words.hasPrefix("the relay's own socket was full: 7 datagrams") && $0.fromMs == 30_000
+            })
+        #expect(findings.map(\.fromMs) == findings.map(\.fromMs).sorted())
+        let text = CallSeries(call, CallMoments(call)).when(on: plain)
+        #expect(text.contains("  10.0 s – 30.0 s           alice (web)'s uplink lost 115 packets"), "\(text)")
+    }
+
+    @Test("each figure is a line of bars over the whole call, as wide as the terminal allows") func barsOverTime()
+        throws
+    {
+        let call = try measuredCall()
+        var terminal = plain
+        terminal.width = 81
+        let lines = CallSeries(call, CallMoments(call)).text(on: terminal).split(separator: "\n").map(String.init)
+        // 81 less 26 of the names, 16 behind and 4: 35, one for each second.
+        #expect(lines[0].hasSuffix("35.0 s") && lines[1] == "  alice (web)")
+        let loss = try #require(lines.first { $0.contains("to the relay: lost") })
+        #expect(
+            loss.contains(String(repeating: "·", count: 10) + String(repeating: "█", count: 20) + "·····  10.5 %"),
+            "\(loss)")
+        terminal.hasUnicode = false
+        let ascii = CallSeries(call, CallMoments(call)).text(on: terminal)
+        #expect(ascii.utf8.allSatisfy { $0 < 0x80 } && ascii.contains(String(repeating: "#", count: 10)))
+        #expect(CallSeries(try json("{}"), CallMoments(try json("{}"))).text(on: plain).isEmpty)
+    }
 }

@@ -25,6 +25,7 @@ final class ConductorHarness {
     var keys: [IdempotencyRecord] = []
     /// Every call record that was given out, in order.
     private(set) var calls: [CallRecord] = []
+    private(set) var measures: [CallMeasure] = []
     private var requestCount: UInt64 = 0
     private var closedRooms: Set<RoomID> = []
     private var nextRoomSeqs: [RoomID: UInt64] = [:]
@@ -102,6 +103,7 @@ final class ConductorHarness {
         for room in turn.changedRooms { expectGates(of: room) }
         keys += turn.idempotency
         calls += turn.calls
+        measures += turn.measures
         let broken = conductor.checkInvariants()
         #expect(broken.isEmpty, "\(broken)")
         return turn
@@ -132,7 +134,7 @@ final class ConductorHarness {
             #expect(sounds[worker, default: []].contains(order.sound), "an order for a sound that was not given")
             playing[handle] = order
         case .stopPlaying(let handle, let prompt): if playing[handle]?.prompt == prompt { playing[handle] = nil }
-        case .join, .restartICE, .slots, .adopted: break
+        case .join, .restartICE, .slots, .adopted, .capture, .stopCapture: break
         case .shutDown: held[worker] = nil
         }
     }

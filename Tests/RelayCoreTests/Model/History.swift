@@ -200,7 +200,7 @@ final class History {
                 break
             }
             transports[index].prompt = nil
-        case .restartICE, .slots, .sound, .adopted: break
+        case .restartICE, .slots, .sound, .adopted, .capture, .stopCapture: break
         }
         held[worker] = transports
     }
