@@ -88,16 +88,9 @@ package final class ControlLoop: @unchecked Sendable {
     private let statusLock = Lock()
     private var sharedStatus = ControlStatus()
 
-    private let conductor: Conductor
+    private let decisions: ControlDecisions
     private let supervisor: WorkerSupervisor
-    private var turn: UInt64 = 0
-    /// The last turn that the journal was given, and the last one it stored.
-    private var storedTurn: UInt64 = 0
-    private var committedTurn: UInt64 = 0
-    private var waiting: [(turn: UInt64, request: UInt64, reply: ControlReply, form: ReplyForm)] = []
-    private var forms: [UInt64: ReplyForm] = [:]
     private var workerStates: [Int: WorkerState] = [:]
-    private var eventCount: UInt64 = 0
     private var nextStatus = Instant(nanoseconds: 0)
     private var drainDeadline: Instant?
     private var thread: Thread?
@@ -109,7 +102,7 @@ package final class ControlLoop: @unchecked Sendable {
         conductor: Conductor, supervisor: WorkerSupervisor, poller: Poller, journal: JournalThread,
         sink: any ReplySink, mailbox: Mailbox<ControlMessage>, log: Log, measures: NodeMeasures = NodeMeasures()
     ) throws(SystemError) {
-        self.conductor = conductor
+        decisions = ControlDecisions(conductor: conductor)
         self.supervisor = supervisor
         self.poller = poller
         self.journal = journal
@@ -138,7 +131,7 @@ package final class ControlLoop: @unchecked Sendable {
         var batch: [ControlMessage] = []
         while !isFinished {
             var now = MonotonicClock.now()
-            let deadline = min(min(conductor.deadline, supervisor.deadline), nextStatus)
+            let deadline = min(min(decisions.conductor.deadline, supervisor.deadline), nextStatus)
             let count = poller.wait(until: deadline, now: now)
             now = MonotonicClock.now()
             for index in 0..<count {
@@ -150,33 +143,31 @@ package final class ControlLoop: @unchecked Sendable {
             for message in batch { receive(message) }
             if supervisor.deadline <= now { supervisor.advance(to: now) }
             takeSupervisorEvents()
-            if conductor.deadline <= MonotonicClock.now() { decide(.timer) }
+            if decisions.conductor.deadline <= MonotonicClock.now() { decide(.timer) }
             if now >= nextStatus { publishStatus(now: now) }
         }
     }
 
     private var isFinished: Bool {
         guard let drainDeadline else { return false }
-        let isQuiet = waiting.isEmpty && committedTurn >= storedTurn && supervisor.isEmpty
-        return isQuiet || MonotonicClock.now() >= drainDeadline
+        return (decisions.isQuiet && supervisor.isEmpty) || MonotonicClock.now() >= drainDeadline
     }
 
     private func receive(_ message: ControlMessage) {
         switch message {
         case .request(let id, let principal, let request, let form, let readAt, let key):
-            forms[id] = form
-            if let key {
-                decide(.keyedRequest(RequestID(id), principal, request, key), askedAt: readAt)
-            } else {
-                decide(.request(RequestID(id), principal, request), askedAt: readAt)
-            }
+            let now = MonotonicClock.now()
+            carryOut(
+                decisions.decide(
+                    request: id, from: principal, request, as: form, once: key, now: now, wallClockMs: WallClock.nowMs),
+                now: now, askedAt: readAt)
         case .committed(let turn):
-            committedTurn = turn
-            deliverCommitted()
-        case .sounds(let library): conductor.use(library)
-        case .admission(let bounds): conductor.use(bounds)
+            decisions.committed(turn)
+            deliverAnswers()
+        case .sounds(let library): decisions.conductor.use(library)
         case .stopCapture(let id, let worker):
             supervisor.send(.stopCapture(id), to: worker, now: MonotonicClock.now())
+        case .admission(let bounds): decisions.conductor.use(bounds)
         case .drain:
             guard drainDeadline == nil else { return }
             log.write(.info, "ending all rooms: the node drains")
@@ -188,37 +179,39 @@ package final class ControlLoop: @unchecked Sendable {
 
     private func takeSupervisorEvents() {
         for event in supervisor.takeEvents() {
-            switch event {
-            case .hello(let hello):
-                publishSoon()
-                log.write(
-                    .info, "worker connected", .init("worker", .integer(Int64(hello.worker.index))),
-                    .init("pid", .integer(Int64(hello.processID))),
-                    .init("transports", .integer(Int64(hello.transports.count))))
-                decide(.workerConnected(hello), worker: JournalWorker(id: hello.worker, processID: hello.processID))
-            case .news(let worker, let news):
-                if case .joined(let handle, let at) = news, let time = gates.opened(handle, at: at) {
-                    measures.gate.record(time)
-                }
-                decide(.news(worker, news))
-            case .load(let worker, let load): decide(.load(worker, load))
-            case .detached(let worker):
-                sink.endCaptures(of: worker)
-                decide(.workerDetached(worker))
-            case .captured(_, let part): sink.captured(part)
-            case .counters(let worker, let counters):
-                workerStates[worker.index, default: WorkerState()].counters = counters
-                workerStates[worker.index]?.reportedAt = MonotonicClock.now()
-            case .gone(let worker, let cause):
-                publishSoon()
-                noteEnd(of: worker)
-                sink.endCaptures(of: worker)
-                log.write(
-                    drainDeadline == nil ? .error : .info, "worker gone",
-                    .init("worker", .integer(Int64(worker.index))), .init("cause", .string(cause)))
-                decide(.workerGone(worker), worker: JournalWorker(id: worker, processID: 0))
-            case .note(let text): log.write(.info, text)
+            tell(event)
+            let now = MonotonicClock.now()
+            if let step = decisions.decide(on: event, now: now, wallClockMs: WallClock.nowMs) {
+                carryOut(step, now: now)
             }
+        }
+    }
+
+    /// What of it is for the log and the metrics.
+    private func tell(_ event: SupervisorEvent) {
+        switch event {
+        case .hello(let hello):
+            publishSoon()
+            log.write(
+                .info, "worker connected", .init("worker", .integer(Int64(hello.worker.index))),
+                .init("pid", .integer(Int64(hello.processID))),
+                .init("transports", .integer(Int64(hello.transports.count))))
+        case .news(_, .joined(let handle, let at)):
+            if let time = gates.opened(handle, at: at) { measures.gate.record(time) }
+        case .detached(let worker): sink.endCaptures(of: worker)
+        case .captured(_, let part): sink.captured(part)
+        case .counters(let worker, let counters):
+            workerStates[worker.index, default: WorkerState()].counters = counters
+            workerStates[worker.index]?.reportedAt = MonotonicClock.now()
+        case .gone(let worker, let cause):
+            publishSoon()
+            noteEnd(of: worker)
+            sink.endCaptures(of: worker)
+            log.write(
+                drainDeadline == nil ? .error : .info, "worker gone",
+                .init("worker", .integer(Int64(worker.index))), .init("cause", .string(cause)))
+        case .note(let text): log.write(.info, text)
+        case .news, .load: break
         }
     }
 
@@ -228,66 +221,27 @@ package final class ControlLoop: @unchecked Sendable {
         workerStates[worker.index] = state
     }
 
-    /// One decision and what follows from it at once. `worker`: to be noted in the same transaction. `askedAt`: when the
-    /// request was read.
-    private func decide(_ input: ConductorInput, worker: JournalWorker? = nil, askedAt: Instant? = nil) {
+    private func decide(_ input: ConductorInput) {
         let now = MonotonicClock.now()
-        let decision = conductor.decide(input, now: now, wallClockMs: WallClock.nowMs)
-        turn += 1
-        for (worker, command) in decision.commands { supervisor.send(command, to: worker, now: now) }
-        if let askedAt { watchGates(of: decision, askedAt: askedAt) }
-        var entry = JournalEntry(turn: turn)
-        entry.decidedAt = now
-        entry.events = decision.events.map { event in
-            JournalEvent(
-                seq: event.seq, room: event.roomID?.text, timeMs: event.timeMs, type: event.type.rawValue,
-                json: JSONText.of(ViewJSON.event(event)))
-        }
-        eventCount += UInt64(entry.events.count)
-        for event in decision.events { log.write(event) }
-        for measure in decision.measures { measures.record(measure) }
-        for room in decision.changedRooms {
-            guard let record = conductor.record(of: room) else { continue }
-            entry.rooms.append(JournalRoom(id: room.text, record: record))
-        }
-        for room in decision.forgottenRooms { entry.rooms.append(JournalRoom(id: room.text, record: nil)) }
-        for key in decision.idempotency {
-            entry.keys.append(JournalKey(key: "\(key.keyID)/\(key.key)", record: RecordCoding.encode(key)))
-        }
-        for key in decision.forgottenKeys {
-            entry.keys.append(JournalKey(key: "\(key.keyID)/\(key.key)", record: nil))
-        }
-        entry.calls = decision.calls.map { JournalCall($0) }
-        if let worker { entry.workers.append(worker) }
-        if !entry.isEmpty {
+        carryOut(decisions.decide(input, now: now, wallClockMs: WallClock.nowMs), now: now)
+    }
+
+    /// What follows from a decision at once. `askedAt`: when the request was read.
+    private func carryOut(_ step: ControlStep, now: Instant, askedAt: Instant? = nil) {
+        for (worker, command) in step.commands { supervisor.send(command, to: worker, now: now) }
+        for event in step.events { log.write(event) }
+        for measure in step.measures { measures.record(measure) }
+        // Join commands open gates of those whose keys are in.
+        if let askedAt { for handle in step.joins { gates.note(handle, askedAt: askedAt) } }
+        if let entry = step.entry {
             let isAccepted = journal.post(.store(entry))
             precondition(isAccepted, "the journal does not keep up with 65,536 decisions")
-            storedTurn = turn
         }
-        for (request, reply) in decision.replies {
-            let form = forms.removeValue(forKey: request.value) ?? .response
-            // An answer tells of everything decided before it: it waits for all of that to be stored.
-            waiting.append((storedTurn, request.value, reply, form))
-        }
-        deliverCommitted()
+        deliverAnswers()
     }
 
-    /// Where somebody joined in this decision, its join commands open gates of those whose keys are in.
-    private func watchGates(of decision: ConductorTurn, askedAt: Instant) {
-        guard decision.events.contains(where: { $0.type == .participantJoined }) else { return }
-        for (_, command) in decision.commands {
-            if case .join(let handle) = command { gates.note(handle, askedAt: askedAt) }
-        }
-    }
-
-    private func deliverCommitted() {
-        var count = 0
-        for answer in waiting {
-            guard answer.turn <= committedTurn else { break }
-            sink.deliver(answer.reply, to: answer.request, as: answer.form)
-            count += 1
-        }
-        waiting.removeFirst(count)
+    private func deliverAnswers() {
+        for answer in decisions.takeAnswers() { sink.deliver(answer.reply, to: answer.request, as: answer.form) }
     }
 
     /// `/readyz` follows the workers at once, not with the next half second.
@@ -300,12 +254,12 @@ package final class ControlLoop: @unchecked Sendable {
         status.workers = connected.count
         status.isDraining = drainDeadline != nil
         status.isReady = status.workers > 0 && !status.isDraining
-        status.counts = conductor.counts
-        status.events = eventCount
-        status.turns = turn
-        status.uncommitted = storedTurn - min(storedTurn, committedTurn)
-        status.admissions = conductor.workerAdmissions
-        status.refusals = conductor.refusals
+        status.counts = decisions.conductor.counts
+        status.events = decisions.eventCount
+        status.turns = decisions.turn
+        status.uncommitted = decisions.uncommitted
+        status.admissions = decisions.conductor.workerAdmissions
+        status.refusals = decisions.conductor.refusals
         status.workerStates = workerStates
         for index in 0..<supervisor.configuration.workerCount {
             status.workerStates[index, default: WorkerState()].isConnected = connected.contains { $0.index == index }

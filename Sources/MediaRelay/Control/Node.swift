@@ -68,17 +68,12 @@ final class Node {
         sounds = library
         certificate = options.tlsCertificate.flatMap { ConfigurationInput.contents(of: $0) }
         for fault in faults { log.write(.warning, "a prompt's file is left out: \(fault)") }
-        let restored = RestoredRooms(contents, log: log)
         var bounds = ConductorConfiguration()
         bounds.transportsPerWorker = options.transportsPerWorker
         bounds.admission = options.admission
         let conductor = Conductor(
-            configuration: bounds, random: .system, restoring: restored.rooms,
-            idempotency: contents.keys.compactMap { RecordCoding.decodeKey($0.record, log: log) },
-            nextSeq: contents.lastSeq + 1, isSameBoot: !journal.isFromEarlierBoot,
-            knownEnded: { ended.outcome(of: $0) }, shelved: restored.shelved,
-            unshelve: { ended.record(of: $0) }, sounds: library,
-            answerText: { Answers.text(of: $0, to: $1) })
+            from: contents, ended: ended, configuration: bounds, random: .system,
+            isSameBoot: !journal.isFromEarlierBoot, sounds: library, log: log)
         control = try ControlLoop(
             conductor: conductor, supervisor: supervisor, poller: poller, journal: journalThread, sink: answers,
             mailbox: mailbox, log: log, measures: measures)

@@ -1,4 +1,3 @@
-import CLinuxIO
 import Glibc
 import RTPCore
 import RelayCore
@@ -22,7 +21,7 @@ package enum LinkClosing: Error, Hashable, CustomStringConvertible {
     }
 }
 
-/// One end of the link's Unix socket: whole messages in and out, without ever waiting. Owns the descriptor
+/// One end of the link: whole messages in and out, without ever waiting. Owns the socket
 /// and what is still to be sent (bounded). Either end, one thread. After any error it is closed by its owner
 /// and forgotten.
 package final class LinkConnection {
@@ -32,34 +31,38 @@ package final class LinkConnection {
     /// Reads per call of `receive`, so that one busy connection does not hold up the loop.
     private static let readsPerCall = 4
 
-    package let descriptor: Int32
+    private let stream: any LinkStream
+    private let socket: LinkSocket?
     private var framer = LinkFramer()
     private var outgoing: [UInt8] = []
     private var sentByteCount = 0
     private var closing: LinkClosing?
     private let readBuffer: UnsafeMutableRawPointer
-    private var poller: Poller?
-    private var token: UInt64 = 0
     private var watchesWriting = false
 
     /// Takes over a connected, non-blocking descriptor.
     package init(taking descriptor: Int32) {
-        self.descriptor = descriptor
+        let socket = LinkSocket(taking: descriptor)
+        self.socket = socket
+        stream = socket
         readBuffer = .allocate(byteCount: Self.readByteCount, alignment: 16)
     }
 
-    deinit {
-        poller?.remove(descriptor)
-        Syscall.close(descriptor)
-        readBuffer.deallocate()
+    /// Over a stream that is no socket.
+    package init(over stream: any LinkStream) {
+        self.stream = stream
+        socket = nil
+        readBuffer = .allocate(byteCount: Self.readByteCount, alignment: 16)
     }
 
-    /// Watches the descriptor from now on until the connection is released.
+    deinit { readBuffer.deallocate() }
+
+    /// Of the socket; −1 where there is none.
+    package var descriptor: Int32 { socket?.descriptor ?? -1 }
+
+    /// Watches the socket from now on until the connection is released.
     package func attach(to poller: Poller, token: UInt64) throws(SystemError) {
-        precondition(self.poller == nil, "a connection is watched once")
-        try poller.add(descriptor, token: token, for: .reading)
-        self.poller = poller
-        self.token = token
+        try socket?.attach(to: poller, token: token)
     }
 
     /// Queues a message and sends as much as the socket takes.
@@ -75,9 +78,7 @@ package final class LinkConnection {
         while sentByteCount < outgoing.count {
             let result = outgoing.withUnsafeBytes { bytes -> Int64 in
                 guard let base = bytes.baseAddress else { return 0 }
-                return Syscall.retrying {
-                    lio_stream_send(descriptor, base + sentByteCount, bytes.count - sentByteCount)
-                }
+                return stream.send(base + sentByteCount, count: bytes.count - sentByteCount)
             }
             if result == Int64(-EAGAIN) { break }
             guard result > 0 else { throw Self.closing(for: result) }
@@ -88,8 +89,8 @@ package final class LinkConnection {
             sentByteCount = 0
         }
         let isWaiting = !outgoing.isEmpty
-        if isWaiting != watchesWriting, let poller {
-            poller.modify(descriptor, token: token, for: isWaiting ? .both : .reading)
+        if isWaiting != watchesWriting {
+            stream.watchWriting(isWaiting)
             watchesWriting = isWaiting
         }
     }
@@ -113,7 +114,7 @@ package final class LinkConnection {
 
     /// False: nothing more to read now.
     private func read() throws(LinkClosing) -> Bool {
-        let result = Syscall.retrying { lio_stream_receive(descriptor, readBuffer, Self.readByteCount) }
+        let result = stream.receive(into: readBuffer, count: Self.readByteCount)
         if result == Int64(-EAGAIN) { return false }
         guard result > 0 else { throw Self.closing(for: result) }
         framer.append(UnsafeRawBufferPointer(start: readBuffer, count: Int(result)))

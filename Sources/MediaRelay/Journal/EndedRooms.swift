@@ -2,22 +2,22 @@ import RelayCore
 
 /// Answers how a room ended whose record is forgotten, from the journal's file by a connection of its own: asked on the control
 /// thread, and only when a room is created under an id that is not held.
-final class EndedRooms {
+package final class EndedRooms {
     private let select: SQLiteStatement
     private let selectRecord: SQLiteStatement
     private let database: SQLiteDatabase
     private let log: Log
 
     /// `path`: the file of a journal that was opened before.
-    init(path: String, log: Log) throws(SQLiteError) {
+    package init(path: String, vfs: String? = nil, log: Log) throws(SQLiteError) {
         self.log = log
-        database = try SQLiteDatabase(path: path)
+        database = try SQLiteDatabase(path: path, vfs: vfs)
         select = try database.prepare("SELECT outcome FROM ended WHERE id = ?")
         selectRecord = try database.prepare("SELECT record FROM roomRecords WHERE ordinal = ?")
     }
 
     /// The record of a settled room, which has nobody in it any more; nil, said in the log, when it can not be read.
-    func record(of room: ShelvedRoom) -> RoomRecord? {
+    package func record(of room: ShelvedRoom) -> RoomRecord? {
         do throws(SQLiteError) {
             try selectRecord.bind(.integer(Int64(clamping: room.ordinal)))
             defer { selectRecord.reset() }
@@ -36,7 +36,7 @@ final class EndedRooms {
     }
 
     /// Nil for an id that no ended room had. An unreadable journal counts as that: it has been told elsewhere.
-    func outcome(of room: RoomID) -> RoomOutcome? {
+    package func outcome(of room: RoomID) -> RoomOutcome? {
         do throws(SQLiteError) {
             try select.bind(.text(room.text))
             guard try select.step() else { return nil }

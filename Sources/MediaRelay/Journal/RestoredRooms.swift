@@ -2,15 +2,15 @@ import RelayCore
 
 /// What a conductor goes on from: of what the journal holds, the rooms whose records can be read and gone on from, each
 /// once. A row that is damaged, or that stands where another one already is, costs its own room, said in the log.
-struct RestoredRooms {
-    private(set) var rooms: [RoomRecord] = []
-    private(set) var shelved: [ShelvedRoom] = []
+package struct RestoredRooms {
+    package private(set) var rooms: [RoomRecord] = []
+    package private(set) var shelved: [ShelvedRoom] = []
     private var ids: Set<RoomID> = []
     private var handles: Set<RoomHandle> = []
     private var ordinals: Set<UInt64> = []
     private var participants: Set<ParticipantHandle> = []
 
-    init(_ contents: JournalContents, log: Log) {
+    package init(_ contents: JournalContents, log: Log) {
         for room in contents.rooms.compactMap({ RecordCoding.decode($0, log: log) }) {
             let inside = room.participants.map(\.handle)
             guard participants.isDisjoint(with: inside), isNew(room.id, room.handle, room.ordinal) else {

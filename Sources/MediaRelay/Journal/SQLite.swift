@@ -15,10 +15,11 @@ final class SQLiteDatabase {
 
     /// Opens or creates `path` with a write-ahead log that is flushed at every commit: a commit that was told survives power
     /// loss (HTTP.md; NORMAL would lose the last ones).
-    init(path: String) throws(SQLiteError) {
+    /// - Parameter vfs: the name of SQLite's way to the disk; nil: the system's.
+    init(path: String, vfs: String? = nil) throws(SQLiteError) {
         logPages.initialize(to: 0)
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE
-        let result = sqlite3_open_v2(path, &connection, flags, nil)
+        let result = sqlite3_open_v2(path, &connection, flags, vfs)
         guard result == SQLITE_OK else {
             let failure = error("open \(path)", result)
             sqlite3_close_v2(connection)

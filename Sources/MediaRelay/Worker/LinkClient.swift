@@ -12,19 +12,31 @@ package final class LinkClient {
     package static let unadoptedLimit = Interval.seconds(300)
     package static let keptNewsLimit = 10_000
 
-    private let path: String
-    private let poller: Poller
-    private let token: UInt64
+    /// A new connection, watched already; nil: nobody listens.
+    private let connect: () -> LinkConnection?
     private var connection: LinkConnection?
     private var keeper = NewsKeeper(limit: keptNewsLimit)
     private var nextTry: Instant
     /// Since when nobody has adopted this worker; nil while it is adopted.
     private var aloneSince: Instant?
 
-    package init(path: String, poller: Poller, token: UInt64, now: Instant) {
-        self.path = path
-        self.poller = poller
-        self.token = token
+    /// Over the Unix socket at `path`, watched by `poller` under `token`.
+    package convenience init(path: String, poller: Poller, token: UInt64, now: Instant) {
+        self.init(now: now) {
+            let descriptor = Syscall.retrying { lio_unix_connect(path) }
+            guard descriptor >= 0 else {
+                // Nobody listens (yet): the file is missing, or left over, or its queue is full.
+                Syscall.trapOnBug(-descriptor, "connect link")
+                return nil
+            }
+            let connection = LinkConnection(taking: descriptor)
+            // Without room in the poller the next try may find some.
+            return (try? connection.attach(to: poller, token: token)) == nil ? nil : connection
+        }
+    }
+
+    package init(now: Instant, connect: @escaping () -> LinkConnection?) {
+        self.connect = connect
         nextTry = now
         aloneSince = now
     }
@@ -50,15 +62,7 @@ package final class LinkClient {
     package func advance(to now: Instant, makeHello: ([WorkerNews]) -> WorkerHello) {
         guard connection == nil, nextTry <= now else { return }
         nextTry = now + Self.retryInterval
-        let descriptor = Syscall.retrying { lio_unix_connect(path) }
-        guard descriptor >= 0 else {
-            // Nobody listens (yet): the file is missing, or left over, or its queue is full.
-            Syscall.trapOnBug(-descriptor, "connect link")
-            return
-        }
-        let connection = LinkConnection(taking: descriptor)
-        // Without room in the poller the next try may find some.
-        guard (try? connection.attach(to: poller, token: token)) != nil else { return }
+        guard let connection = connect() else { return }
         self.connection = connection
         send(.hello(makeHello(keeper.startHello(now: now))), now: now)
     }
@@ -78,10 +82,14 @@ package final class LinkClient {
 
     /// The commands that have come, without `.adopted`, which is taken here.
     package func receive(_ event: Poller.Event, now: Instant) -> [WorkerCommand] {
-        if event.isWritable, let connection {
-            do throws(LinkClosing) { try connection.flush() } catch { lose(now: now) }
-        }
+        if event.isWritable { flush(now: now) }
         return event.isReadable || event.isHungUp ? receive(now: now) : []
+    }
+
+    /// The connection takes more.
+    package func flush(now: Instant) {
+        guard let connection else { return }
+        do throws(LinkClosing) { try connection.flush() } catch { lose(now: now) }
     }
 
     /// The same without waiting for the poller's word.
