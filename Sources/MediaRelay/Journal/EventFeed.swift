@@ -75,6 +75,8 @@ package final class EventFeed {
     /// The newest committed events, without gap up to `lastSeq`.
     private var ring: [JournalEvent] = []
     private var lastSeq: UInt64
+    /// The disk has refused somebody's page: everybody is looked at again with the next `advance`.
+    private var owesPages = false
 
     package init(journal: Journal, lastSeq: UInt64, sink: any EventSink) {
         self.journal = journal
@@ -94,10 +96,22 @@ package final class EventFeed {
     /// When `advance` is wanted: a comment or a long poll may be due.
     package var deadline: Instant { waiting.reduce(nextComments) { min($0, $1.until) } }
 
-    /// Follows for the open stream `id` after `seq` (nil: from now on).
+    /// Follows for the open stream `id` after `seq` (nil: from now on). Closes it when the disk refuses: its reader comes again.
     package func subscribe(
         _ id: UInt64, after seq: UInt64?, room: String?, endsWithRoom: Bool, dialect: EventDialect = .current,
         now: Instant
+    ) throws(SQLiteError) {
+        do throws(SQLiteError) {
+            try open(id, after: seq, room: room, endsWithRoom: endsWithRoom, dialect: dialect, now: now)
+        } catch {
+            unsubscribe(id)
+            sink.close(id)
+            throw error
+        }
+    }
+
+    private func open(
+        _ id: UInt64, after seq: UInt64?, room: String?, endsWithRoom: Bool, dialect: EventDialect, now: Instant
     ) throws(SQLiteError) {
         var stream = Stream(
             cursor: seq ?? lastSeq, room: room, nextComment: now + Self.commentInterval, endsWithRoom: endsWithRoom,
@@ -150,7 +164,12 @@ package final class EventFeed {
 
     package func drained(_ id: UInt64, now: Instant) throws(SQLiteError) {
         streams[id]?.isReady = true
-        _ = try pump(id, now: now)
+        do throws(SQLiteError) {
+            _ = try pump(id, now: now)
+        } catch {
+            owesPages = true
+            throw error
+        }
     }
 
     /// These events are on disk now, in order behind the last ones.
@@ -161,27 +180,42 @@ package final class EventFeed {
         lastSeq = last.seq
         ring.append(contentsOf: events)
         if ring.count > 2 * Self.ringCapacity { ring.removeFirst(ring.count - Self.ringCapacity) }
-        for id in followers[nil] ?? [] { _ = try pump(id, now: now) }
-        for room in Set(events.map { $0.room ?? "" }) {
-            for id in followers[room] ?? [] {
-                if streams[id]?.hasAll ?? false {
-                    streams[id]?.cursor = before
-                    streams[id]?.hasAll = false
-                }
-                _ = try pump(id, now: now)
+        // Before anything is read: whoever had everything has it no longer, whatever the disk says to others.
+        let rooms = Set(events.map { $0.room ?? "" })
+        for room in rooms {
+            for id in followers[room] ?? [] where streams[id]?.hasAll ?? false {
+                streams[id]?.cursor = before
+                streams[id]?.hasAll = false
             }
         }
-        try answerPages(now: now)
-        for request in batches.values { try batch(request) }
+        try serve(followers[nil, default: []].union(rooms.flatMap { followers[$0] ?? [] }), now: now)
+    }
+
+    /// Gives these streams, and everybody who waits, what there is. One whose page the disk refuses keeps nobody else from theirs.
+    private func serve(_ ids: Set<UInt64>, now: Instant) throws(SQLiteError) {
+        var refusal: SQLiteError?
+        func attempt(_ body: () throws(SQLiteError) -> Void) {
+            do throws(SQLiteError) { try body() } catch { refusal = error }
+        }
+        for id in ids { attempt { () throws(SQLiteError) in _ = try pump(id, now: now) } }
+        attempt { () throws(SQLiteError) in try answerPages(now: now) }
+        for request in batches.values { attempt { () throws(SQLiteError) in try batch(request) } }
+        owesPages = refusal != nil
+        if let refusal { throw refusal }
     }
 
     /// Answers now or at `until`.
     package func page(_ request: EventPageRequest, now: Instant) throws(SQLiteError) {
-        if try !answer(request, evenEmpty: now >= request.until) { waiting.append(request) }
+        do throws(SQLiteError) {
+            if try !answer(request, evenEmpty: now >= request.until) { waiting.append(request) }
+        } catch {
+            waiting.append(request)
+            throw error
+        }
     }
 
     package func advance(to now: Instant) throws(SQLiteError) {
-        try answerPages(now: now)
+        if owesPages { try serve(Set(streams.keys), now: now) } else { try answerPages(now: now) }
         guard now >= nextComments else { return }
         nextComments = .distantFuture
         for (id, stream) in streams {
@@ -280,8 +314,17 @@ package final class EventFeed {
 
     private func answerPages(now: Instant) throws(SQLiteError) {
         var left: [EventPageRequest] = []
-        for request in waiting where try !answer(request, evenEmpty: now >= request.until) { left.append(request) }
+        var refusal: SQLiteError?
+        for request in waiting {
+            do throws(SQLiteError) {
+                if try !answer(request, evenEmpty: now >= request.until) { left.append(request) }
+            } catch {
+                left.append(request)
+                refusal = error
+            }
+        }
         waiting = left
+        if let refusal { throw refusal }
     }
 
     private func answer(_ request: EventPageRequest, evenEmpty: Bool) throws(SQLiteError) -> Bool {

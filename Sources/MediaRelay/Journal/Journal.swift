@@ -124,11 +124,14 @@ package final class Journal {
     private let selectOldest: SQLiteStatement
     /// The boot in which the stored instants were taken differs from this one.
     package let isFromEarlierBoot: Bool
+    /// What the first decisions, which put the stored instants right, are to be stored with: a start that dies before them leaves
+    /// a journal of the earlier boot.
+    private var newBootID: String?
 
-    /// Opens or creates the journal at `path`; `bootID` names this boot of the machine.
-    package init(path: String, bootID: String) throws(SQLiteError) {
+    /// Opens or creates the journal at `path`; `bootID` names this boot of the machine. `vfs`: as of `SQLiteDatabase`.
+    package init(path: String, bootID: String, vfs: String? = nil) throws(SQLiteError) {
         self.path = path
-        database = try SQLiteDatabase(path: path)
+        database = try SQLiteDatabase(path: path, vfs: vfs)
         database.ownCheckpoints()
         try database.execute(
             """
@@ -152,8 +155,7 @@ package final class Journal {
         calls = try CallTable(in: database)
         try database.prepare("UPDATE meta SET value = ? WHERE name = 'schemaVersion'").run(.text(Self.schemaVersion))
         isFromEarlierBoot = try Self.meta("bootID", in: database, default: bootID) != bootID
-        let put = try database.prepare("INSERT OR REPLACE INTO meta VALUES ('bootID', ?)")
-        try put.run(.text(bootID))
+        if isFromEarlierBoot { newBootID = bootID }
         insertEvent = try database.prepare("INSERT INTO events VALUES (?, ?, ?, ?, ?)")
         putKey = try database.prepare("INSERT OR REPLACE INTO keys VALUES (?, ?)")
         deleteKey = try database.prepare("DELETE FROM keys WHERE key = ?")
@@ -226,7 +228,11 @@ package final class Journal {
             try writeRooms(of: entries)
             for one in progress { try webhooks.write(one) }
             try log.grow(by: entries.reduce(0) { $0 + $1.events.reduce(0) { $0 + Int64($1.json.count) } })
+            if let newBootID, !entries.isEmpty {
+                try database.prepare("UPDATE meta SET value = ? WHERE name = 'bootID'").run(.text(newBootID))
+            }
         }
+        if !entries.isEmpty { newBootID = nil }
     }
 
     private func transact(_ body: () throws(SQLiteError) -> Void) throws(SQLiteError) {

@@ -58,7 +58,8 @@ extension Instant {
     public init(from decoder: any Decoder) throws {
         let fields = try decoder.container(keyedBy: CodingKeys.self)
         nanoseconds = try fields.decode(Int64.self, forKey: .nanoseconds)
-        guard (0...Instant.distantFuture.nanoseconds).contains(nanoseconds) else {
+        // What was before a reboot is before the start of this boot's time.
+        guard (-Int64.max / 8...Instant.distantFuture.nanoseconds).contains(nanoseconds) else {
             throw DecodingError.dataCorruptedError(
                 forKey: .nanoseconds, in: fields, debugDescription: "an instant at \(nanoseconds) ns")
         }

@@ -64,6 +64,12 @@ func journalEvent(_ seq: UInt64, room: String? = nil, type: String = "room.creat
     @Test("another boot is noticed") func boot() throws {
         _ = try Journal(path: file.path, bootID: "b1")
         #expect(try Journal(path: file.path, bootID: "b2").isFromEarlierBoot)
+        // Nothing was decided in that start: the instants are still those of the boot before.
+        let journal = try Journal(path: file.path, bootID: "b2")
+        #expect(journal.isFromEarlierBoot)
+        try journal.store([], progress: [WebhookProgress(endpoint: "e", cursor: 0, arrears: [])])
+        #expect(try Journal(path: file.path, bootID: "b2").isFromEarlierBoot)
+        try journal.store([entry(1, [journalEvent(1)])])
         #expect(try !Journal(path: file.path, bootID: "b2").isFromEarlierBoot)
     }
 
