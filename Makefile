@@ -4,7 +4,7 @@ SWIFT ?= swift
 PORT ?= 8080
 MEDIA_PORT ?= 40000
 
-.PHONY: run build test test-unit test-interop test-load test-attack fuzz coverage sbom soak histories attack faults bench bench-quick bench-ring lab format clean packages
+.PHONY: run build test test-unit test-interop test-load test-attack fuzz coverage sbom soak histories simulate attack faults bench bench-quick bench-ring lab format clean packages
 
 ## Build, start the relay and the signaling server of examples/signaling: http://127.0.0.1:8080/ (LAN=1: HTTPS, for a phone).
 run: build
@@ -80,6 +80,13 @@ sbom: build
 histories: packages
 	HISTORIES=$(or $(HISTORIES),1000000) SEED=$(SEED) $(SWIFT) test -c release --scratch-path .build/testing \
 		-Xswiftc -enable-testing --filter HistoryTests
+
+## The whole relay in virtual time, which is killed, cut and filled up: SEEDS seeds of half a minute each, or SEED=7 told move by move.
+## LONG=1: twenty minutes with hundreds of clients each (SEEDS=10 by then).
+simulate: packages
+	$(SWIFT) build -c release --product simulate
+	.build/release/simulate $(if $(LONG),--long) \
+		$(if $(filter file,$(origin SEED)),--seeds $(or $(SEEDS),$(if $(LONG),10,1000)),--seed $(SEED) $(if $(SEEDS),--seeds $(SEEDS)))
 
 ## The relay beside the limit, in some 15 min: a table of targets, bench/out/report.html, a line of bench/history.jsonl. Wants the
 ## machine for itself. ONLY=cost: that step; JSON=1: lines of JSON. bench-quick: the forwarding step and one rate.

@@ -78,6 +78,13 @@ let package = Package(
             name: "RelayTesting",
             dependencies: ["RelayCore", "RTPCore", "CMediaCrypto", "COpenSSL", "COpus"],
             swiftSettings: common),
+        // The whole relay in virtual time on a simulated disk; the program that runs it by seeds.
+        .target(
+            name: "RelaySimulation", dependencies: ["MediaRelay", "RelayCore", "RTPCore", "RelayTesting", "CSQLite"],
+            swiftSettings: common),
+        .executableTarget(
+            name: "simulate", dependencies: ["RelaySimulation", "RTPCore"], path: "Tests/simulate",
+            swiftSettings: common),
         // The bench: the C limit loop, alone as a process, and the product beside it.
         .target(
             name: "CLimit", dependencies: ["CMediaCrypto"], path: "bench/CLimit",
@@ -119,7 +126,8 @@ let package = Package(
             name: "RelayScenarioTests", dependencies: ["RelayCore", "RTPCore", "RelayTesting", "COpus"],
             swiftSettings: common),
         .testTarget(
-            name: "SimulationTests", dependencies: ["RelayCore", "RTPCore", "RelayTesting"],
+            name: "SimulationTests",
+            dependencies: ["RelayCore", "RTPCore", "RelayTesting", "RelaySimulation", "CSQLite"],
             swiftSettings: common),
         .testTarget(
             name: "AllocationTests",
@@ -137,7 +145,7 @@ if Context.environment["RELAY_FUZZ"] != nil {
             name: "RelayFuzz",
             dependencies: ["MediaRelay", "RelayCore", "RTPCore", "RelayHTTP", "RelaySigning", "RelayTesting"],
             path: "Tests",
-            exclude: ["CMallocCount", "Fixtures", "fuzz/crashes", "interop", "lab"],
+            exclude: ["CMallocCount", "Fixtures", "fuzz/crashes", "interop", "lab", "simulate"],
             sources: [
                 "fuzz", "RelayCoreTests/Model/History.swift", "RelayCoreTests/Model/History+Moves.swift",
                 "RelayCoreTests/Model/HistoryRules.swift", "RelayCoreTests/Conductor/ConductorSupport.swift",

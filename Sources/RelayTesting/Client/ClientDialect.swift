@@ -66,7 +66,8 @@ public enum ClientDialect: String, Sendable, CaseIterable {
         self == .gstreamer ? (kind == .audio ? "audio\(index)" : "video\(index)") : String(index)
     }
 
-    func makeIdentity() -> DTLSClientIdentity {
+    /// A key pair of the kind that it uses, and its wishes.
+    public func makeIdentity() -> DTLSClientIdentity {
         var options = DTLSClientIdentity.Options()
         switch self {
         case .chromium:

@@ -36,6 +36,8 @@ public final class ReceivedStream {
     /// What RED packets repeated, in the order it came.
     public private(set) var repeatedStamps: [MediaStamp] = []
     public private(set) var lastArrival: Instant?
+    /// When each sender was heard last, by the stamps that were read.
+    public private(set) var lastHeard: [UInt32: Instant] = [:]
     public var keptPackets = 100_000
 
     private var unwrapper = SequenceUnwrapper()
@@ -81,6 +83,7 @@ public final class ReceivedStream {
         packetCount += 1
         byteCount += packet.payload.count
         lastArrival = now
+        if let stamp = packet.stamp { lastHeard[stamp.sender] = now }
         if packet.isRepair {
             repairedCount += 1
         } else if packet.sequence >= 0 {

@@ -4,7 +4,6 @@ import RelayCore
 // Reports and feedback, both ways.
 
 extension SimulatedClient {
-    static let reportInterval = Interval.seconds(1)
 
     func receiveRTCP(_ bytes: [UInt8]) {
         guard let cipher = receiveCipher else { return }
@@ -84,7 +83,7 @@ extension SimulatedClient {
     private var reportSSRC: UInt32 { sent[.audio]?.ssrc ?? sent[.video]?.ssrc ?? 1 }
 
     func sendReports() {
-        reportAt = now + Self.reportInterval
+        reportAt = now + options.reportInterval
         var blocks = received.keys.sorted().compactMap { received[$0]?.makeReportBlock(now: now) }
         blocks = Array(blocks.prefix(31))
         let all = Array(sent.values) + streams.dropFirst()

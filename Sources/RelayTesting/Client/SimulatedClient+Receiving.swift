@@ -119,7 +119,8 @@ extension SimulatedClient {
             ReceivedStream.Packet(
                 sequence: sequence, timestamp: header.timestamp, marker: header.marker,
                 payloadType: header.payloadType, payload: options.keepsPackets ? payload : [],
-                stamp: options.keepsPackets ? MediaStamp(readFrom: payload) : nil, mid: mid, extensions: extensions,
+                stamp: options.keepsPackets || options.notesSenders ? MediaStamp(readFrom: payload) : nil, mid: mid,
+                extensions: extensions,
                 arrivedAt: now, isRepair: isRepair),
             asksForRepairs: options.asksForRepairs && section.hasNACK,
             clockRate: section.kind == .audio ? 48_000 : 90_000, now: now)

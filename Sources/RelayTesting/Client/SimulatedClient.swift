@@ -43,6 +43,8 @@ public final class SimulatedClient {
         /// 1…3. With more than one, and with a simulcast, pictures are made for `LayerAudit`.
         public var temporalLayerCount = 1
         public var consentInterval = Interval.seconds(5)
+        /// Between two of its RTCP reports.
+        public var reportInterval = Interval.seconds(1)
         /// Nominates with its first check, as Firefox does.
         public var nominatesAtOnce = false
         /// Nominates its address once and no later one, as aiortc does.
@@ -64,6 +66,8 @@ public final class SimulatedClient {
         public var offersReferenceTimes = false
         /// Keeps what it received packet by packet (else only counts).
         public var keepsPackets = true
+        /// Notes whom it heard when, also where it does not keep packets.
+        public var notesSenders = false
         /// Shared by many clients of a load generator; nil: its own.
         public var identity: DTLSClientIdentity?
         public var audioSSRC: UInt32?
@@ -319,7 +323,7 @@ public final class SimulatedClient {
             profile: keys.profile, masterKey: keys.receiveKey, masterSalt: keys.receiveSalt)
         phase = .connected
         connectedAt = now
-        reportAt = now + .seconds(1)
+        reportAt = now + options.reportInterval
         if options.sendsAtOnce { startMedia(now: now) }
     }
 }
