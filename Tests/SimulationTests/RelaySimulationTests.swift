@@ -11,7 +11,7 @@ struct RelaySimulationTests {
     static let count: UInt64 = {
         if let text = ProcessInfo.processInfo.environment["SIMULATIONS"], let count = UInt64(text) { return count }
         #if DEBUG
-            return 20
+            return 12
         #else
             return 1_000
         #endif

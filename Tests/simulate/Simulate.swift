@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import RTPCore
 import RelaySimulation
 import Synchronization
@@ -57,7 +58,7 @@ struct Simulate {
         let simulation = RelaySimulation(options)
         simulation.run()
         for violation in simulation.violations { print("seed \(options.seed), \(violation)") }
-        summarize(simulation.tally, seconds: Date().timeIntervalSince(began), threads: 1)
+        summarize(simulation.tally, seconds: Date().timeIntervalSince(began))
         print(simulation.violations.isEmpty ? "1 passed, 0 failed" : "0 passed, 1 failed")
         return simulation.violations.isEmpty
     }
@@ -77,13 +78,16 @@ struct Simulate {
         }
         let result = await run.run()
         for failure in result.failures.prefix(10) { print("seed \(failure.seed) failed \(failure.what)") }
-        summarize(result.tally, seconds: Date().timeIntervalSince(began), threads: threads)
+        summarize(result.tally, seconds: Date().timeIntervalSince(began))
         print("\(result.passed) passed, \(result.failures.count) failed")
         return result.failures.isEmpty
     }
 
-    private static func summarize(_ tally: RelaySimulation.Tally, seconds: Double, threads: Int) {
+    private static func summarize(_ tally: RelaySimulation.Tally, seconds: Double) {
         let virtual = Double(tally.virtualTime.milliseconds) / 1_000
+        var time = timespec()
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+        let cpu = Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
         print(
             """
                \(tally.calls) calls, \(tally.clients) clients, \(tally.handshakes) handshakes, \(tally.datagrams) datagrams
@@ -93,8 +97,8 @@ struct Simulate {
             \(tally.workerCrashes) of workers, \(tally.linkCuts) cuts of a link, \(tally.diskFaults) faults of the disk; \
             \(tally.mediaChecks) calls heard over an outage
                \(tally.outcomes.sorted { $0.key < $1.key }.map { "\($0.key.dropFirst(8)) \($0.value)" }.joined(separator: ", "))
-               \(Int(virtual)) s of virtual time in \(String(format: "%.1f", seconds)) s: \
-            \(Int(virtual / max(seconds, 0.001) / Double(threads))) times real time on one core
+               \(Int(virtual)) s of virtual time in \(String(format: "%.1f", seconds)) s, \(String(format: "%.1f", cpu)) s of \
+            one core: \(Int(virtual / max(cpu, 0.001))) times real time
             """)
     }
 }
