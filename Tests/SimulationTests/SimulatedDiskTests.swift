@@ -31,7 +31,8 @@ struct SimulatedDiskTests {
                 do { try journal.store([entry(seq)]) } catch { break }
                 stored = seq
             }
-            disk.losePower()
+            // Nothing is saved on the way: the journal is still open.
+            withExtendedLifetime(journal) { disk.losePower() }
         }
         disk.restart()
         let found = try open(disk).contents().lastSeq
@@ -51,7 +52,7 @@ struct SimulatedDiskTests {
                 do { try journal.store([entry(seq)]) } catch { break }
                 stored = seq
             }
-            disk.killProcess()
+            withExtendedLifetime(journal) { disk.killProcess() }
         }
         disk.restart()
         let found = try open(disk).contents().lastSeq
@@ -66,7 +67,8 @@ struct SimulatedDiskTests {
                 let journal = try open(disk)
                 disk.liesAboutSyncs = true
                 for seq in 1...10 as ClosedRange<UInt64> { try journal.store([entry(seq)]) }
-                disk.losePower()
+                // Nothing is saved on the way: the journal is still open.
+                withExtendedLifetime(journal) { disk.losePower() }
             }
             disk.restart()
             guard let journal = try? open(disk), let contents = try? journal.contents() else { return true }
@@ -99,7 +101,8 @@ struct SimulatedDiskTests {
             #expect(throws: SQLiteError.self) { try journal.store([entry(2)]) }
             disk.faults = .none
             try journal.store([entry(2)])
-            disk.losePower()
+            // Nothing is saved on the way: the journal is still open.
+            withExtendedLifetime(journal) { disk.losePower() }
         }
         disk.restart()
         #expect(try open(disk).contents().lastSeq == 2)

@@ -108,7 +108,8 @@ extension SimulatedControl {
         case (.hello(let hello), _): receive(hello, on: token, now: now)
         case (.news(let news), let worker?): supervisorEvents.append(.news(worker, news))
         case (.counters(let counters), let worker?): supervisorEvents.append(.counters(worker, counters))
-        case (.command, _), (.news, nil), (.counters, nil):
+        case (.load(let load), let worker?): supervisorEvents.append(.load(worker, load))
+        case (.command, _), (.news, nil), (.counters, nil), (.load, nil):
             close(token, because: .refused(.badValue("message out of place")))
         }
     }

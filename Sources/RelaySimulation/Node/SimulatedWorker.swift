@@ -109,6 +109,11 @@ final class SimulatedWorker {
         guard countersDue <= now, !hasEnded else { return }
         countersDue = now + .seconds(2)
         link.tell([WorkerCounter("transports", UInt64(engine.transportCount))], now: now)
+        // As if each datagram took some microseconds.
+        link.tell(
+            WorkerLoad(
+                at: now, cpu: .microseconds(Int64(datagramsIn) * 5), packets: UInt64(datagramsIn), backlog: .zero,
+                residentBytes: 64 << 20, handshakerSteps: UInt64(max(0, now.nanoseconds))), now: now)
     }
 
     private func receiveCommands(now: Instant) {
