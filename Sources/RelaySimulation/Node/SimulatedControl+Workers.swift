@@ -109,7 +109,8 @@ extension SimulatedControl {
         case (.news(let news), let worker?): supervisorEvents.append(.news(worker, news))
         case (.counters(let counters), let worker?): supervisorEvents.append(.counters(worker, counters))
         case (.load(let load), let worker?): supervisorEvents.append(.load(worker, load))
-        case (.command, _), (.news, nil), (.counters, nil), (.load, nil):
+        case (.captured(let part), let worker?): supervisorEvents.append(.captured(worker, part))
+        case (.command, _), (.news, nil), (.counters, nil), (.captured, nil), (.load, nil):
             close(token, because: .refused(.badValue("message out of place")))
         }
     }
