@@ -105,8 +105,10 @@ bench-ring: build python
 	.venv/bin/python bench/ring_latency.py
 
 ## Calls of real clients over emulated networks, through the relay and without it: a table, plots in bench/out/lab and which targets
-## hold, in some 25 min (root). PROFILES=loss-5,step and CLIENTS=wrtc: those; SECONDS=20: shorter; DOCS=1: writes docs/quality.md too.
+## hold, in some 30 min (root). PROFILES=loss-5,step (group: the room of eight) and CLIENTS=wrtc: those; SECONDS=20: shorter; DOCS=1: writes docs/quality.md too.
 lab: build python
+	$(SWIFT) build -c release --product RelayLoad
+	$(SWIFT) build -c release --product RelayLimit
 	.venv/bin/python Tests/lab/lab.py $(if $(PROFILES),--profiles $(PROFILES)) $(if $(CLIENTS),--clients $(CLIENTS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(DOCS),--docs)
 

@@ -2,6 +2,7 @@
 """Calls of real clients over emulated networks, through the relay and without it, side by side.
 
 Usage: lab.py [--profiles NAME,…] [--clients wrtc,chromium] [--seconds N] [--out DIR] [--no-direct] [--no-red] [--apart] [--docs] [--list]
+The profile `group` is a room of eight, two of them browsers, with no bad network at all (group.py).
 Prints one table and which targets hold; writes the figures (JSON) and a plot for each profile (SVG); --docs: docs/quality.md with
 its plots, too. Needs root (namespaces), and the clients of Tests/interop/requirements.txt in the Python that runs it.
 """
@@ -10,6 +11,7 @@ import datetime
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -17,6 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 
+import group  # noqa: E402
 import quality  # noqa: E402
 from measure import Running, changes_address  # noqa: E402
 from plots import draw  # noqa: E402
@@ -25,6 +28,7 @@ from targets import judge  # noqa: E402
 
 # Long enough where the client changes its address and nothing else happens.
 CHANGE_SECONDS = 30
+GROUP = "group"
 # Title and width of each column.
 COLUMNS = (
     ("framesPerSecond", "frames/s", 9), ("freezes", "freezes", 8), ("freezeSeconds", "frozen s", 9), ("videoKbit", "kbit/s", 7),
@@ -46,6 +50,8 @@ def planned(options):
     for client in options.clients.split(","):
         names = options.profiles.split(",") if options.profiles else PROFILES if client == "wrtc" else CHROMIUM_PROFILES
         for name in names:
+            if name == GROUP:
+                continue
             is_short = changes_address(PROFILES[name]) or name == "delay-step"
             yield client, name, min(options.seconds, CHANGE_SECONDS) if is_short else options.seconds
 
@@ -87,6 +93,19 @@ def run(options, plan):
     return results, failures
 
 
+def run_group(options, failures):
+    """The room of eight, where it is asked for: its figures."""
+    if options.profiles and GROUP not in options.profiles.split(",") or "chromium" not in options.clients.split(","):
+        return None
+    try:
+        found = group.measure()
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        print(f"FAILED  {error}", flush=True)
+        return failures.append(GROUP)
+    print(f"group: {found}", flush=True)
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--profiles")
@@ -107,20 +126,21 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     load = os.getloadavg()[0]
     results, failures = run(options, list(planned(options)))
+    room = run_group(options, failures)
     for client, name in dict.fromkeys((result["client"], result["profile"]) for result in results):
         plot = out / f"{name}{'' if client == 'wrtc' else '-' + client}.svg"
         draw(plot, [result for result in results if (result["client"], result["profile"]) == (client, name)], PROFILES[name].what)
     about = quality.about(datetime.date.today().isoformat(), options.seconds, load)
-    (out / "lab.json").write_text(json.dumps({"about": about, "results": results}))
+    (out / "lab.json").write_text(json.dumps({"about": about, "results": results, "group": room}))
     if options.docs:
-        quality.write(ROOT / "docs", about, results, out)
-    targets = judge(results)
+        quality.write(ROOT / "docs", about, results, room, out)
+    targets = judge(results, room)
     for client, target, holds, measured in targets:
         print(f"{'holds ' if holds else 'MISSED'}  {client}: {target}: {measured}")
     held = sum(holds for _, _, holds, _ in targets)
     broken = f", FAILED: {', '.join(failures)}" if failures else ""
     print(f"lab: {len(results)} calls, {held} of {len(targets)} targets hold{broken}; figures and plots in {out}")
-    return 1 if failures or not results else 0
+    return 1 if failures or not (results or room) else 0
 
 
 if __name__ == "__main__":

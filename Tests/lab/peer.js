@@ -48,7 +48,11 @@ globalThis.lab = (() => {
       connection.addTransceiver(tracks[0]);
       connection.addTransceiver(tracks[1], { sendEncodings: [{ maxBitrate }] });
       for (const kind of ["audio", "video"]) {
-        for (let count = 0; count < slots; count += 1) connection.addTransceiver(kind, { direction: "recvonly" });
+        // With every codec in each of them a long offer would be longer than the relay takes (32 KiB).
+        const wanted = RTCRtpReceiver.getCapabilities(kind).codecs.filter(({ mimeType }) => /opus|vp8|rtx/i.test(mimeType));
+        for (let count = 0; count < slots; count += 1) {
+          connection.addTransceiver(kind, { direction: "recvonly" }).setCodecPreferences(wanted);
+        }
       }
     }
     await connection.setLocalDescription();

@@ -64,7 +64,7 @@ def changes(results):
                 f"{far['soundMs']} | {far['pictureMs']} |")
 
 
-def text(given, results):
+def text(given, results, room):
     lines = [
         "# Quality", "",
         "How calls are on bad networks, through the relay and with no relay between, measured by the clients' own statistics "
@@ -78,7 +78,7 @@ def text(given, results):
         "error correction for video (ULPFEC) as well, which is counted in their kbit/s and takes half of a narrow link. The link is a "
         "user-space emulator (`Tests/lab/link.py`), seeded; clients, link and relay share the machine's processors.", "",
         "## Targets", "", "| target | client | measured | |", "|---|---|---|---|"]
-    for client, target, holds, measured in judge(results):
+    for client, target, holds, measured in judge(results, room):
         lines.append(f"| {target} | {client} | {measured} | {'holds' if holds else '**missed**' + why(target)} |")
     lines += ["", "## Profiles", "", "| profile | the link |", "|---|---|"]
     lines += [f"| {name} | {PROFILES[name].what} |" for name in dict.fromkeys(result["profile"] for result in results)]
@@ -91,11 +91,23 @@ def text(given, results):
             "`wifi-mobile`: its app restarts ICE 0.1 s after the Wi-Fi is gone, and signaling takes another 0.2 s. Chromium itself takes "
             "2 s more until it sends anything from its new address; the relay sends there 0.18 s later (two round trips).", "",
             "| profile | client | way | near, sound | near, picture | far, sound | far, picture |", "|---|---|---|---:|---:|---:|---:|", *moved, ""]
+    if room:
+        lines += [
+            "## A room of eight", "",
+            "Six clients of the load program (200 packets a second each) and two Chromiums, all of whom hear and see each other over slots "
+            "(`Tests/lab/group.py`, `RelayLoad guests`). What forwarding alone predicts: what the limit process uses for a packet to "
+            "seven receivers, times what the relay uses beside it in calls of two at the same rate.", "",
+            "| | |", "|---|---:|",
+            f"| worker's CPU a packet that anybody got | {room['ns']:.0f} ns |", f"| the same with eight of the load's clients | {room['fleet_ns']:.0f} ns |",
+            f"| limit, eight of the load's clients | {room['limit_ns']:.0f} ns |", f"| relay to limit in calls of two | {room['calls_ratio']:.2f} |",
+            f"| predicted | {room['predicted_ns']:.0f} ns |", f"| packets a second | {room['packets_per_second']:.0f} |",
+            f"| of each browser's own, a second | {room['guest_packets_per_second']:.0f} |",
+            f"| pictures decoded, least of the browsers' 14 slots | {room['leastFrames']} |", f"| lost on the way to the browsers | {room['lostPercent']} % |", ""]
     return lines
 
 
-def write(docs, given, results, plots):
-    lines = text(given, results)
+def write(docs, given, results, room, plots):
+    lines = text(given, results, room)
     lines += ["## Over time", ""]
     for name, title in PLOTS.items():
         if (plots / f"{name}.svg").exists():
@@ -107,4 +119,4 @@ def write(docs, given, results, plots):
 if __name__ == "__main__":
     folder = ROOT / "bench/out/lab"
     found = json.loads((folder / "lab.json").read_text())
-    write(ROOT / "docs", found["about"], found["results"], folder)
+    write(ROOT / "docs", found["about"], found["results"], found.get("group"), folder)

@@ -44,6 +44,7 @@ struct LoadOptions: Sendable {
           storm      forwarding latency while 200 people join a second
           group      rooms of eight: the worker's CPU against what forwarding alone predicts
           measure    the last five
+          guests     a room of six of these clients and two that whoever runs this brings (Tests/lab): the worker's CPU against the same
 
           --short      the form that `make test` runs: seconds instead of minutes
           --json       one JSON object per line on standard output
@@ -79,7 +80,7 @@ struct LoadOptions: Sendable {
                 httpPort = value
             case "all": scenarios = Self.names
             case "measure": scenarios += Self.measurements
-            case JoinStorm.name: scenarios.append(argument)
+            case JoinStorm.name, GuestScenario.name: scenarios.append(argument)
             default:
                 guard Self.names.contains(argument) else { return nil }
                 scenarios.append(argument)

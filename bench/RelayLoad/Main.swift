@@ -54,6 +54,7 @@ struct Main {
                 case "overload": try await OverloadScenario.run(loop, options, report)
                 case "soak": try await SoakScenario.run(loop, options, report)
                 case "group": try await GroupScenario.run(loop, options, report)
+                case GuestScenario.name: try await GuestScenario.run(loop, options, report)
                 case JoinStorm.name: try await JoinStorm.run(loop, options, report)
                 default: preconditionFailure("\(name) is in the table of names only")
                 }

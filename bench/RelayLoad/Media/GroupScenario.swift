@@ -33,10 +33,11 @@ enum GroupScenario {
         await rig.stop()
     }
 
-    private static func callsOfTwo(
-        _ loop: EventLoop, _ options: LoadOptions, _ report: LoadReport, rate: Double
+    /// Relay and limit in calls of two that make so many packets a second.
+    static func callsOfTwo(
+        _ loop: EventLoop, _ options: LoadOptions, _ report: LoadReport, rate: Double, spins: Bool = true
     ) async throws -> DuelResult {
-        let rig = try await MediaRig(loop, options, report)
+        let rig = try await MediaRig(loop, options, report, spins: spins)
         do {
             let count = Int(rate) / MediaProfile.audioVideo.packetsPerSecond & ~1
             try await rig.prepare(clients: count, .audioVideo)

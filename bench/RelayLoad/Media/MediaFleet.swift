@@ -49,6 +49,9 @@ final class MediaFleet: LoopHandler, LoopTicker, @unchecked Sendable {
         var kind = "peer"
         var media = Media.audio
         var size = 2
+        /// Of these, how many are not the fleet's: they come by themselves.
+        var guests = 0
+        var seats: Int { size - guests }
         /// Joined, or prepared only.
         var joins = true
     }
@@ -62,9 +65,9 @@ final class MediaFleet: LoopHandler, LoopTicker, @unchecked Sendable {
 
     /// Fills as many rooms as it takes until there are `count` clients, `concurrency` at a time, all connected.
     func grow(to count: Int, in room: Room, concurrency: Int = 24) async throws {
-        let rooms = (count - clients.count + room.size - 1) / room.size
+        let rooms = (count - clients.count + room.seats - 1) / room.seats
         guard rooms > 0 else { return }
-        guard clients.count + rooms * room.size <= LoadPort.capacity else { throw LoadFailure("too many clients") }
+        guard clients.count + rooms * room.seats <= LoadPort.capacity else { throw LoadFailure("too many clients") }
         let filling = Filling()
         for _ in 0..<min(concurrency, rooms) {
             filling.running += 1
@@ -93,10 +96,10 @@ final class MediaFleet: LoopHandler, LoopTicker, @unchecked Sendable {
         guard let id = reply.field("id") else { throw LoadFailure("a room without id") }
         // Numbers of a room's people are neighbours.
         let first = clients.count
-        for seat in 0..<room.size {
+        for seat in 0..<room.seats {
             clients.append(try makeClient(first + seat, room, id: id, uid: "u\(number)-\(seat)", firstOfRoom: first))
         }
-        for client in clients[first..<first + room.size] {
+        for client in clients[first..<first + room.seats] {
             let reply = try await bench.http.ask(
                 "POST", "/v1/rooms/\(id)/sessions?state=\(room.joins ? "joined" : "prepared")",
                 token: bench.http.token(client.uid, id), type: "application/sdp", body: client.control.offer())
@@ -105,7 +108,7 @@ final class MediaFleet: LoopHandler, LoopTicker, @unchecked Sendable {
             try client.control.accept(answer: reply.body, now: MonotonicClock.now())
             settle(client, now: MonotonicClock.now())
         }
-        for client in clients[first..<first + room.size] {
+        for client in clients[first..<first + room.seats] {
             guard await wait(for: client, until: { $0.isConnected }) else {
                 throw LoadFailure("\(client.uid) did not connect: \(client.control.phase)")
             }
@@ -129,7 +132,7 @@ final class MediaFleet: LoopHandler, LoopTicker, @unchecked Sendable {
         let address = PeerAddress(ipv4: LoadPort.address(number), port: port.port)
         return MediaClient(
             number: number, control: SimulatedClient(options, address: address), room: id, uid: uid,
-            roommates: firstOfRoom..<firstOfRoom + room.size)
+            roommates: firstOfRoom..<firstOfRoom + room.seats, hasGuests: room.guests > 0)
     }
 
     private func wait(for client: MediaClient, until condition: (SimulatedClient) -> Bool) async -> Bool {
@@ -209,16 +212,19 @@ final class MediaClient {
     let control: SimulatedClient
     let room: String
     let uid: String
-    /// Numbers of the people of its room, itself among them.
+    /// Numbers of the fleet's people in its room, itself among them.
     let roommates: Range<Int>
+    /// There are others in it.
+    let hasGuests: Bool
     var location = ""
     fileprivate(set) var scheduledAt = Instant.distantFuture
 
-    init(number: Int, control: SimulatedClient, room: String, uid: String, roommates: Range<Int>) {
+    init(number: Int, control: SimulatedClient, room: String, uid: String, roommates: Range<Int>, hasGuests: Bool) {
         self.number = number
         self.control = control
         self.room = room
         self.uid = uid
         self.roommates = roommates
+        self.hasGuests = hasGuests
     }
 }

@@ -6,8 +6,11 @@ import RelayTesting
 /// What a client sends and gets by way of one forwarder: keys, streams, numbers. Pointers into it are held by the mill.
 final class MediaLeg {
     static let headerByteCount = 24
-    /// Descriptor, sender, number, instant.
-    static let stampByteCount = 20
+    /// Sender and number, instant.
+    static let stampByteCount = 16
+    /// Where the stamp is: behind what a decoder reads, so that receivers may be browsers.
+    static let audioStamp = 2
+    static let videoStamp = 1 + Picture.key.count
 
     /// A stream that it sends.
     struct Outgoing {
@@ -97,17 +100,23 @@ final class MediaLeg {
         writeHeader(outgoing[stream], at: slot, marker: marker)
         let count = outgoing[stream].count
         if outgoing[stream].isVideo {
-            // VP8: the first packet of a picture says so, and whether it is a key frame: all are for a while, then few.
+            // VP8: the first packet of a picture says so, and begins with it. All are key frames for a while, then few.
             let pictures = outgoing[stream].pictures
             payload[0] = isFirst ? 0x10 : 0
-            payload[1] = isFirst && pictures > 30 && !pictures.isMultiple(of: 60) ? 0x11 : 0x10
+            if isFirst {
+                let picture = pictures > 30 && !pictures.isMultiple(of: 60) ? Picture.delta : Picture.key
+                picture.withUnsafeBufferPointer { bytes in
+                    if let base = bytes.baseAddress { (payload + 1).update(from: base, count: bytes.count) }
+                }
+            }
             if marker { outgoing[stream].pictures += 1 }
         } else {
             payload[0] = 0x78
             payload[1] = 0
         }
-        Self.store(UInt64(client.number) << 32 | UInt64(count), at: payload + 2)
-        Self.store(UInt64(bitPattern: now), at: payload + 10)
+        let stamp = payload + (outgoing[stream].isVideo ? Self.videoStamp : Self.audioStamp)
+        Self.store(UInt64(client.number) << 32 | UInt64(count), at: stamp)
+        Self.store(UInt64(bitPattern: now), at: stamp + 8)
         let total = sending.sealRTP(
             slot, headerByteCount: Self.headerByteCount, payload: payload, payloadByteCount: payloadByteCount,
             ssrc: outgoing[stream].ssrc, index: outgoing[stream].index)

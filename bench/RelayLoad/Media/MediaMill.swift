@@ -32,7 +32,8 @@ final class MediaMill {
     /// By client; empty: that client has no media this way.
     private var legs: [MediaLeg?] = []
     private var target: UInt16 = 0
-    private let payload: UnsafeMutablePointer<UInt8>
+    private let sound: UnsafeMutablePointer<UInt8>
+    private let picture: UnsafeMutablePointer<UInt8>
     /// The schedule of each kind: who sends, when within a period.
     private var audio = Cycle(period: MediaProfile.audioPeriod)
     private var video = Cycle(period: MediaProfile.videoPeriod)
@@ -42,6 +43,8 @@ final class MediaMill {
     private(set) var received = 0
     private(set) var gaps = 0
     private(set) var unopened = 0
+    /// Of those that were opened: what the fleet did not send.
+    private(set) var fromGuests = 0
     private(set) var sent = 0
     private(set) var behind: Int64 = 0
     private var latencies: [Int32] = []
@@ -75,14 +78,21 @@ final class MediaMill {
     init(_ fleet: MediaFleet, spins: Bool) throws {
         self.fleet = fleet
         self.spins = spins && sysconf(Int32(_SC_NPROCESSORS_ONLN)) > 1
-        payload = .allocate(capacity: LoadPort.slotByteCount)
+        sound = .allocate(capacity: LoadPort.slotByteCount)
+        picture = .allocate(capacity: LoadPort.slotByteCount)
         poller = try Poller()
         try poller.add(fleet.port.descriptor, token: 1, for: .reading)
-        for index in 0..<LoadPort.slotByteCount { payload[index] = UInt8(truncatingIfNeeded: index &* 31) }
+        for index in 0..<LoadPort.slotByteCount {
+            sound[index] = UInt8(truncatingIfNeeded: index &* 31)
+            picture[index] = sound[index]
+        }
         latencies.reserveCapacity(400_000)
     }
 
-    deinit { payload.deallocate() }
+    deinit {
+        sound.deallocate()
+        picture.deallocate()
+    }
 
     /// Directs everything to a forwarder: `legs` by client.
     func use(_ legs: [MediaLeg?], port: UInt16) {
@@ -104,7 +114,7 @@ final class MediaMill {
 
     /// Begins to count anew.
     func reset() {
-        (received, gaps, unopened, sent, behind) = (0, 0, 0, 0, 0)
+        (received, gaps, unopened, fromGuests, sent, behind) = (0, 0, 0, 0, 0, 0)
         latencies.removeAll(keepingCapacity: true)
         isTiming = false
     }
@@ -180,7 +190,8 @@ final class MediaMill {
             (stream == 0 ? MediaProfile.audioByteCount : MediaProfile.videoByteCount) - MediaLeg.headerByteCount
         for packet in 0..<packets {
             let count = leg.makePacket(
-                stream, at: fleet.port.slot(), payload: payload, payloadByteCount: byteCount, isFirst: packet == 0,
+                stream, at: fleet.port.slot(), payload: stream == 0 ? sound : picture, payloadByteCount: byteCount,
+                isFirst: packet == 0,
                 marker: packet == packets - 1, now: stamp)
             fleet.port.commit(count, from: client, to: target, joins: packet > 0)
         }
@@ -236,21 +247,26 @@ final class MediaMill {
         let count = leg.receiving.openRTP(
             arrival.bytes, count: arrival.count, headerByteCount: header.headerByteCount, ssrc: header.ssrc,
             index: index)
-        let content = arrival.bytes + header.headerByteCount
-        let byteCount = count - header.headerByteCount
-        guard count >= 0, byteCount >= MediaLeg.stampByteCount else {
+        guard count >= 0 else {
             unopened += 1
             return
         }
-        let sender = Int(MediaLeg.load(content + 2) >> 32)
-        guard sender != arrival.client, leg.client.roommates.contains(sender),
-            (MediaLeg.stampByteCount..<byteCount).allSatisfy({ content[$0] == UInt8(truncatingIfNeeded: $0 &* 31) })
+        let content = arrival.bytes + header.headerByteCount
+        let byteCount = count - header.headerByteCount
+        let at = byteCount > MediaProfile.audioByteCount ? MediaLeg.videoStamp : MediaLeg.audioStamp
+        guard byteCount >= at + MediaLeg.stampByteCount,
+            case let sender = Int(MediaLeg.load(content + at) >> 32), sender != arrival.client,
+            leg.client.roommates.contains(sender),
+            (at + MediaLeg.stampByteCount..<byteCount).allSatisfy({
+                content[$0] == UInt8(truncatingIfNeeded: $0 &* 31)
+            })
         else {
-            unopened += 1
+            // It is authentic: where somebody else is in the room it may be theirs.
+            if leg.client.hasGuests { fromGuests += 1 } else { unopened += 1 }
             return
         }
         guard isTiming else { return }
-        let took = fleet.port.arrivalTime(arrival) - Int64(bitPattern: MediaLeg.load(content + 10))
+        let took = fleet.port.arrivalTime(arrival) - Int64(bitPattern: MediaLeg.load(content + at + 8))
         latencies.append(Int32(clamping: took))
     }
 }
