@@ -73,7 +73,8 @@
     public var acknowledgedRate: Int? { acknowledged.bitsPerSecond.map { Int($0) } }
     /// The path loses what is sent above the estimate, as a policer does that keeps no queue.
     public var isLimitedByLoss: Bool { lossBased.rate.map { $0 < delayBased.rate } ?? false }
-    public var use: PathUse { trend.use }
+    /// What the queue does, by the last feedback.
+    public private(set) var use = PathUse.normal
 
     /// The number that the next packet gets.
     public var nextNumber: UInt16 { window.nextNumber }
@@ -119,10 +120,12 @@
     }
 
     private mutating func update(now: Instant) {
-        if trend.use == .over { probing.pathIsFull(now: now) }
         let arrives = acknowledged.bitsPerSecond
         let state = path.state(acknowledged: arrives)
-        delayBased.update(trend.use, of: state, roundTrip: roundTrip, now: now)
+        // A large picture overruns a path that is kept to, too, and is no news of it.
+        use = path.isOverrun && Double(target) > 1.2 * (path.current ?? .infinity) ? .over : trend.use
+        if use == .over { probing.pathIsFull(now: now) }
+        delayBased.update(use, of: state, roundTrip: roundTrip, now: now)
         if let returned = delayBased.returned(state) { lossBased.raise(to: returned) }
         if let shown = probing.result(known: Double(target), now: now) {
             delayBased.raise(to: shown)
@@ -145,7 +148,7 @@
     /// there is nothing to find out, or not yet.
     public mutating func probe(wanted: Int, now: Instant) -> ProbePlan? {
         let wanted = Double(min(wanted, bounds.most))
-        guard lastFeedback != nil, trend.use == .normal, lossBased.caused < 0.05,
+        guard lastFeedback != nil, use == .normal, lossBased.caused < 0.05,
             wanted > Double(target) * 1.1
         else { return nil }
         return probing.plan(rate: min(wanted * 1.2, Double(target) * Self.probeFactor), now: now)

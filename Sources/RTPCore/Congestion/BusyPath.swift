@@ -27,6 +27,9 @@ struct BusyPath {
     /// Afterwards a path may be another.
     private static let memory = Interval.seconds(10)
 
+    /// A queue that grew by so much.
+    private static let overrun = Interval.milliseconds(75)
+
     private var last: (sentAt: Instant, arrivedAt: Interval)?
     private var periodStart = Interval.zero
     /// Arrival less sending: of this period, of the one before.
@@ -34,6 +37,9 @@ struct BusyPath {
     private var shortestBefore = Interval(nanoseconds: .max)
     private var rate = AcknowledgedRate()
     private var remembered: (bitsPerSecond: Double, at: Interval)?
+
+    /// The packet that the first one of this busy time waited for.
+    private var first: (queue: Interval, arrivedAt: Interval)?
 
     /// The newest packet waited for the one before it.
     private(set) var isBusy = false
@@ -48,10 +54,12 @@ struct BusyPath {
         guard packet.sentAt >= last.sentAt, arrival >= last.arrivedAt else { return }
         self.last = (packet.sentAt, arrival)
         let empty = min(shortest, shortestBefore)
+        let queueBefore = queue
         queue = arrival - sent - empty
         guard last.arrivedAt - sent > empty + Self.grain else { return isBusy = false }
         if !isBusy {
             isBusy = true
+            first = (queueBefore, last.arrivedAt)
             rate.forget()
             // The time since it came is that of the packets behind it.
             rate.add(byteCount: 0, arrivedAt: last.arrivedAt)
@@ -62,6 +70,14 @@ struct BusyPath {
 
     /// While the path is busy and has been for long enough: bits per second.
     var current: Double? { isBusy ? rate.bitsPerSecond : nil }
+
+    /// Not half of what is sent passes, for long enough that nothing but a path gone narrow explains it. A line through delays tells
+    /// so only when its window is full of them, and few come while the queue is long.
+    var isOverrun: Bool {
+        guard let first, let last, current != nil else { return false }
+        let grown = queue - first.queue
+        return grown >= Self.overrun && grown * 2 >= last.arrivedAt - first.arrivedAt
+    }
 
     /// What it let through when it was busy last, bits per second; nil when that is long ago.
     var known: Double? {

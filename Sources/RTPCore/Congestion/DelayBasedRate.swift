@@ -72,7 +72,8 @@ struct DelayBasedRate {
     }
 
     private mutating func increase(_ elapsed: Double, _ path: PathState, roundTrip: Interval) {
-        let acknowledged = path.acknowledged
+        // Of the last 500 ms; a busy path is known better.
+        let acknowledged = path.acknowledged.map { min($0, path.passes ?? $0) }
         if let limit, let acknowledged, acknowledged > limit, isFar(acknowledged, from: limit) { self.limit = nil }
         var raised: Double
         if limit != nil {
