@@ -4,7 +4,7 @@
 set -euo pipefail
 
 build=(libopus-dev libsrtp2-dev libssl-dev libipsec-mb-dev libsqlite3-dev libcurl4-openssl-dev pkg-config python3)
-interop=(chromium firefox-esr iproute2 python3-venv curl libfaketime binutils prometheus tshark)
+interop=(chromium firefox-esr iproute2 python3-venv curl libfaketime binutils prometheus tshark ffmpeg)
 bench=(valgrind)
 lan=(openssl iproute2)
 

@@ -9,8 +9,8 @@ enum TokenCommand {
         let key = try key(line, environment)
         let token: String?
         if line.has("server") {
-            guard !line.has("room"), !line.has("uid"), !line.has("device") else {
-                throw UsageError("--server is a token without room and user")
+            guard !line.has("room"), !line.has("uid"), !line.has("device"), !line.has("record") else {
+                throw UsageError("--server is a token without room and user, and may do everything")
             }
             token = TokenMint.server(expirySeconds: nowSeconds + lifetime, key: key)
         } else {
@@ -19,7 +19,8 @@ enum TokenCommand {
                 throw UsageError("--room and --uid (or --server) are needed, each [A-Za-z0-9._-]{1,128}")
             }
             token = TokenMint.participant(
-                uid: names[1], device: names[2], room: names[0], expirySeconds: nowSeconds + lifetime, key: key)
+                uid: names[1], device: names[2], room: names[0], expirySeconds: nowSeconds + lifetime,
+                grants: TokenGrants(record: line.has("record")), key: key)
         }
         guard let token else { throw UsageError("--key: a public key does not sign") }
         return token

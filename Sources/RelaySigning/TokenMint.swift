@@ -7,12 +7,18 @@ public struct TokenGrants: Hashable, Sendable {
     public var subscribe: Bool
     /// End the room for everybody.
     public var end: Bool
+    /// Start and stop recordings of the room.
+    public var record: Bool
 
-    public init(publishAudio: Bool = true, publishVideo: Bool = true, subscribe: Bool = true, end: Bool = false) {
+    public init(
+        publishAudio: Bool = true, publishVideo: Bool = true, subscribe: Bool = true, end: Bool = false,
+        record: Bool = false
+    ) {
         self.publishAudio = publishAudio
         self.publishVideo = publishVideo
         self.subscribe = subscribe
         self.end = end
+        self.record = record
     }
 }
 
@@ -33,7 +39,8 @@ public enum TokenMint {
         if grants.publishVideo { publish.append("video") }
         let claims = ParticipantClaims(
             sub: uid, device: device, room: room, exp: expirySeconds,
-            grants: .init(publish: publish, subscribe: grants.subscribe, end: grants.end))
+            grants: .init(
+                publish: publish, subscribe: grants.subscribe, end: grants.end, record: grants.record ? true : nil))
         return token(payload: encoded(claims), key: key)
     }
 
@@ -61,6 +68,8 @@ public enum TokenMint {
             var publish: [String]
             var subscribe: Bool
             var end: Bool
+            /// Left out where it is not granted.
+            var record: Bool?
         }
         var aud = "media-relay"
         var sub: String

@@ -56,7 +56,7 @@ private struct LinkValues {
     }
 
     mutating func command() -> WorkerCommand {
-        switch count(12) {
+        switch count(15) {
         case 0: .create(configuration())
         case 1: .join(handle())
         case 2: .remove(handle())
@@ -73,8 +73,34 @@ private struct LinkValues {
                     id: CaptureID(integer()), room: RoomHandle(handle().value),
                     duration: .milliseconds(Int64(1 + count(299_999))), byteLimit: count(16 << 20)))
         case 11: .stopCapture(CaptureID(integer()))
+        case 12: .record(recordingOrder())
+        case 13: .nameRecorded(RecordingHandle(handle().value), recorded())
+        case 14: .stopRecording(RecordingHandle(handle().value))
         default: .shutDown
         }
+    }
+
+    mutating func name() -> String { "a.B-_\(integer(UInt16.self))" }
+    mutating func recordingOrder() -> RecordingOrder {
+        RecordingOrder(
+            recording: RecordingHandle(handle().value), room: RoomHandle(handle().value), id: name(), roomName: name(),
+            folder: name(), audio: bool(), video: bool(), mix: bool(), byteLimit: Int64(count(1 << 40)),
+            duration: .seconds(Int64(count(1 << 20))))
+    }
+    mutating func recorded() -> RecordedParticipant {
+        RecordedParticipant(handle: handle(), id: name(), uid: name(), device: name())
+    }
+    mutating func report() -> RecordingReport {
+        let files = (0..<count(4)).map { _ in
+            RecordedFile(
+                name: name(), kind: RecordedFile.Kind(rawValue: UInt8(count(2))) ?? .audio, participantID: text(9),
+                uid: text(9), byteCount: Int64(count(1 << 40)), durationMs: Int64(count(1 << 40)),
+                offsetMs: Int64(count(1 << 40)) - 1 << 39)
+        }
+        return RecordingReport(
+            recording: RecordingHandle(handle().value), room: RoomHandle(handle().value), end: pick(RecordingEnd.self),
+            files: files, byteCount: Int64(count(1 << 40)), durationMs: Int64(count(1 << 40)), droppedPackets: integer()
+        )
     }
 
     mutating func order() -> PromptOrder {
@@ -131,7 +157,7 @@ private struct LinkValues {
     }
 
     mutating func news() -> WorkerNews {
-        switch count(11) {
+        switch count(12) {
         case 0: .prepared(handle(), at: instant())
         case 1: .joined(handle(), at: instant())
         case 2:
@@ -145,6 +171,7 @@ private struct LinkValues {
         case 9: .speaker(handle(), at: instant())
         case 10:
             .played(handle(), PromptHandle(handle().value), bool() ? .finished : .failed, at: instant())
+        case 11: .recorded(report(), at: instant())
         default: .statistics(handle(), statistics(), at: instant())
         }
     }
@@ -162,7 +189,8 @@ private struct LinkValues {
                     phase: TransportPhase(rawValue: UInt8(count(2))) ?? .joined, isInterrupted: bool(),
                     since: instant(), gates: gates(), slots: occupants(), isSpeaker: bool(),
                     prompt: bool() ? PromptHandle(handle().value) : nil)
-            }, news: (0..<count(5)).map { _ in news() })
+            }, news: (0..<count(5)).map { _ in news() },
+            recordings: (0..<count(3)).map { _ in RecordingHandle(handle().value) })
     }
 
     mutating func message() -> LinkMessage {

@@ -88,7 +88,7 @@ import Testing
             while heard < scene.news.count {
                 let news = scene.news[heard]
                 heard += 1
-                guard let named = names[news.participant] else { continue }
+                guard let handle = news.participant, let named = names[handle] else { continue }
                 decide(.news(worker, news.of(named)))
             }
         }
@@ -238,6 +238,7 @@ extension WorkerNews {
         case .slots(_, let occupants, let at): .slots(handle, occupants, at: at)
         case .speaker(_, let at): .speaker(handle, at: at)
         case .played(_, let prompt, let end, let at): .played(handle, prompt, end, at: at)
+        case .recorded: self
         case .removed(_, let statistics, let at): .removed(handle, statistics, at: at)
         }
     }

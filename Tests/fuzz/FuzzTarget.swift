@@ -14,7 +14,8 @@ struct FuzzTarget: Sendable {
     var run: @Sendable ([UInt8]) -> Void
 
     static let all: [FuzzTarget] = [
-        .stun, .rtp, .red, .rtcp, .feedback, .extendedReport, .congestion, .descriptors, .dependency, .ogg, .framing,
+        .stun, .rtp, .red, .rtcp, .feedback, .extendedReport, .congestion, .descriptors, .dependency, .ogg, .recording,
+        .framing,
         .address,
         .sdp, .trickle, .json, .http, .requests, .token, .link, .journal, .database, .dtls, .datagram, .media, .calls,
     ]

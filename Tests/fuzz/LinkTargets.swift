@@ -240,6 +240,26 @@ final class LinkScene {
             .command(
                 .slots(ParticipantHandle(5), [SlotWish(section: 1, pinned: ParticipantHandle(6), wantedHeight: 360)])),
             .command(.sound(SoundID(4), packets: [[1, 2]], isLast: true)), .command(.adopted), .command(.shutDown),
+            .command(
+                .record(
+                    RecordingOrder(
+                        recording: RecordingHandle(7), room: RoomHandle(8), id: "rec_1", roomName: "r",
+                        folder: "r_rec_1",
+                        byteLimit: 1 << 30, duration: .seconds(60)))),
+            .command(
+                .nameRecorded(
+                    RecordingHandle(7),
+                    RecordedParticipant(handle: ParticipantHandle(5), id: "p_1", uid: "ann", device: "d"))),
+            .command(.stopRecording(RecordingHandle(7))),
+            .news(
+                .recorded(
+                    RecordingReport(
+                        recording: RecordingHandle(7), room: RoomHandle(8), end: .diskFull,
+                        files: [
+                            RecordedFile(
+                                name: "01-ann-audio.ogg", kind: .audio, byteCount: 5, durationMs: 6, offsetMs: -7)
+                        ]),
+                    at: now)),
         ]
         let messages = commands.prefix(12).map { LinkMessage.command($0) } + news.map { .news($0) } + others
         return messages.map { $0.encoded() } + [messages.suffix(4).flatMap { $0.encoded() }]

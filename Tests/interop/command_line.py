@@ -63,7 +63,7 @@ def check_alone(shell):
     commands = set(re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?: {2,}|$)", shell.run("--help"), re.MULTILINE))
     expected = {
         "serve", "config print", "config check", "rooms list", "rooms show", "calls list", "calls show", "events", "kick",
-        "end", "capture", "token", "doctor", "completion", "man", "version",
+        "end", "capture", "record start", "record stop", "token", "doctor", "completion", "man", "version",
     }
     check(commands >= expected, f"help lists {commands}")
     for command in sorted(commands):
@@ -119,12 +119,27 @@ def check_rooms(relay, shell):
     offer = (ROOT / "Tests/Fixtures/sdp/chromium-plain.sdp").read_text()
     relay.prepare("plain", participant("plain", "alice"), offer)
     check("alice  test    connecting" in shell.run("rooms", "show", "plain"), "the participant is not shown")
+    check_record(relay, shell)
     shell.run("kick", "plain", "bob", code=NOT_FOUND)
     shell.run("kick", "plain", "alice", "--device", "other", code=NOT_FOUND)
     check(shell.run("kick", "plain", "alice") == "alice (test) is out\n", "the kick is not told")
     relay.await_event("participant.left", "plain", 5, reason="kicked")
     shell.run("rooms", "show", "none", code=NOT_FOUND)
     shell.run("kick", "none", "alice", code=NOT_FOUND)
+
+
+def check_record(relay, shell):
+    """Of a room with somebody in it."""
+    shell.run("record", "stop", "plain", code=NOT_FOUND)
+    shell.run("record", "start", "none", code=NOT_FOUND)
+    shell.run("record", "start", "plain", "--minutes", "0", code=USAGE)
+    shell.run("record", "start", "plain", "--minutes", "100000", code=FAILED)
+    (made,) = shell.json("record", "start", "plain", "--audio-only", "--minutes", "5")
+    check(made["folder"].startswith("plain_rec_") and not made["video"], f"it is recorded as {made}")
+    shell.run("record", "start", "plain", code=FAILED)
+    check("ends; recording.ended tells" in shell.run("record", "stop", "plain"), "the stop is not told")
+    relay.await_event("recording.ended", "plain", 10, reason="stopped")
+    shell.run("record", "stop", "plain", code=NOT_FOUND)
 
 
 def check_calls(relay, shell):
@@ -236,7 +251,7 @@ def command_line():
     try:
         (folder / "key").write_text(SECRET)
         (folder / "key").chmod(0o600)
-        with Relay() as relay:
+        with Relay(options=["--recordings", str(folder / "recordings")]) as relay:
             shell = Shell(MEDIA_RELAY_URL=f"http://{relay.http}", MEDIA_RELAY_KEY=f"{KEY_ID}:@{folder}/key")
             check_alone(shell)
             check_rooms(relay, shell)

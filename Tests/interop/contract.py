@@ -100,6 +100,20 @@ def check_prompts(relay, held):
     relay.admin("DELETE", "/v1/rooms/heard").expect(200)
 
 
+def check_recordings(relay, held):
+    """Of a node that keeps none, and of a room in which nobody is."""
+    relay.admin("POST", "/v1/rooms", {"id": "kept", "kind": "peer", "media": "audio"}).expect(201)
+    path = "/v1/rooms/kept/recordings"
+    problem = held(relay.admin("POST", path, {"mix": True}), "Problem", 501)
+    check(problem["code"] == "recording-off" and "--recordings" in problem["detail"], f"it is refused as {problem}")
+    for wrong in ({"audio": False, "video": False}, {"mix": 1}, {"minutes": 0}, {"colour": "red"}):
+        held(relay.admin("POST", path, wrong), "Problem", 400)
+    held(relay.ask("POST", path, {}, participant("kept", "alice")), "Problem", 403)
+    held(relay.ask("POST", path, {}, participant("other", "alice")), "Problem", 404)
+    held(relay.admin("DELETE", path + "/rec_none"), "Problem", 404)
+    relay.admin("DELETE", "/v1/rooms/kept").expect(200)
+
+
 def api_contract():
     with Relay() as relay:
         served = relay.ask("GET", "/v1/openapi.json").expect(200).json
@@ -109,7 +123,7 @@ def api_contract():
         checked = 0
         for path, item in served["paths"].items():
             real = path
-            for name, value in (("{room}", "r"), ("{participant}", "p_1"), ("{prompt}", "s_1"), ("{uid}", "alice")):
+            for name, value in (("{room}", "r"), ("{participant}", "p_1"), ("{prompt}", "s_1"), ("{recording}", "rec_1"), ("{uid}", "alice")):
                 real = real.replace(name, value)
             allowed = set(relay.ask("OPTIONS", real).expect(200, 204).headers["Allow"].split(", "))
             named = {name.upper() for name in item if name != "parameters"}
@@ -178,4 +192,5 @@ def api_contract():
         check(re.search(r"^\w+(\{[^}]*\})? [0-9.e+]+$", metrics, re.MULTILINE), "there are no metrics")
         check_slots(relay, held)
         check_prompts(relay, held)
+        check_recordings(relay, held)
         return f"{checked} operations, {len(SCHEMAS)} schemas"

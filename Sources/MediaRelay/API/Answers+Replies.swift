@@ -34,6 +34,12 @@ extension Answers {
                 headers: [.init("Location", "/v1/rooms/\(prompt.roomID.text)/prompts/\(prompt.id.text)")])
         case .capturing(let id, _): return json(202, .object([.init("captureId", .string(id.description))]))
         case .series(let legs): return json(200, SeriesJSON.list(legs))
+        case .recording(let recording):
+            return json(
+                201, ViewJSON.recording(recording),
+                headers: [
+                    .init("Location", "/v1/rooms/\(recording.roomID.text)/recordings/\(recording.id.text)")
+                ])
         case .done: return json(200, .object([]))
         case .restarted(let fragment, let etag):
             return HTTPResponse(

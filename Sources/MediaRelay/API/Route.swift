@@ -19,6 +19,8 @@ enum Route: Equatable {
     case capture(RoomID)
     case prompts(RoomID)
     case prompt(RoomID, PromptID)
+    case recordings(RoomID)
+    case recording(RoomID, RecordingID)
     case userSessions(String)
     case roomEvents(RoomID)
     case events
@@ -85,6 +87,7 @@ enum Route: Equatable {
         case 1 where rest[0] == "capture": self = .capture(room)
         case 1 where rest[0] == "pushed": self = .pushed(room)
         case 1 where rest[0] == "prompts": self = .prompts(room)
+        case 1 where rest[0] == "recordings": self = .recordings(room)
         case 2 where rest[0] == "sessions":
             guard let id = ParticipantID(rest[1]) else { return nil }
             self = .session(room, id)
@@ -94,6 +97,9 @@ enum Route: Equatable {
         case 2 where rest[0] == "prompts":
             guard let id = PromptID(rest[1]) else { return nil }
             self = .prompt(room, id)
+        case 2 where rest[0] == "recordings":
+            guard let id = RecordingID(rest[1]) else { return nil }
+            self = .recording(room, id)
         case 3 where rest[0] == "sessions" && rest[2] == "join":
             guard let id = ParticipantID(rest[1]) else { return nil }
             self = .join(room, id)
@@ -110,13 +116,14 @@ enum Route: Equatable {
         case .health, .ready, .metrics, .node, .openAPI, .page, .roomEvents, .events, .calls, .call,
             .series:
             ["GET", "HEAD"]
-        case .demoSession, .sessions, .join, .ringing, .answer, .end, .media, .pushed, .prompts, .capture: ["POST"]
+        case .demoSession, .sessions, .join, .ringing, .answer, .end, .media, .pushed, .prompts, .capture, .recordings:
+            ["POST"]
         case .rooms: ["GET", "HEAD", "POST"]
         case .room: ["GET", "HEAD", "DELETE"]
         case .session: ["PATCH", "DELETE"]
         case .participant: ["PATCH", "DELETE"]
         case .slots: ["PUT"]
-        case .userSessions, .prompt: ["DELETE"]
+        case .userSessions, .prompt, .recording: ["DELETE"]
         }
     }
 
@@ -127,7 +134,7 @@ enum Route: Equatable {
             .capture:
             .server
         case .sessions, .session, .join, .ringing, .answer: .participant
-        case .room, .roomEvents, .end, .media, .slots, .call: .either
+        case .room, .roomEvents, .end, .media, .slots, .call, .recordings, .recording: .either
         }
     }
 }

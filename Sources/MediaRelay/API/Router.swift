@@ -144,7 +144,8 @@ package final class Router: @unchecked Sendable {
         let room: RoomID
         switch route {
         case .room(let id), .sessions(let id), .roomEvents(let id), .session(let id, _), .join(let id, _),
-            .slots(let id, _), .ringing(let id), .answer(let id), .end(let id), .media(let id), .call(let id):
+            .slots(let id, _), .ringing(let id), .answer(let id), .end(let id), .media(let id), .call(let id),
+            .recordings(let id), .recording(let id, _):
             room = id
         default: throw Problem(status: 403, code: "forbidden", detail: "This path is for the server key.")
         }
@@ -153,7 +154,7 @@ package final class Router: @unchecked Sendable {
             throw Problem(status: 404, code: "call-not-found", detail: "There is no such room for this token.")
         }
         switch route {
-        case .sessions, .ringing, .answer:
+        case .sessions, .ringing, .answer, .recordings:
             guard !claims.isExpired else {
                 throw Problem(status: 401, code: "not-authenticated", detail: "The token is refused: expired.")
             }
@@ -228,6 +229,9 @@ package final class Router: @unchecked Sendable {
             let body = try MediaBody.video(request.body)
             ask(.video(room, body.word, uid: body.uid), request, principal)
         case .prompts(let room): ask(.playPrompt(room, try PromptBody.specification(request.body)), request, principal)
+        case .recordings(let room):
+            ask(.startRecording(room, try RecordingBody.specification(request.body)), request, principal)
+        case .recording(let room, let recording): ask(.stopRecording(room, recording), request, principal)
         case .prompt(let room, let prompt): ask(.stopPrompt(room, prompt), request, principal)
         case .participant(let room, let participant): ask(.kick(room, participant), request, principal)
         case .ringing(let room): ask(.ringing(room), request, principal)

@@ -12,7 +12,7 @@ extension TokenMint {
     ) -> String? {
         let grants = TokenGrants(
             publishAudio: grants.publishAudio, publishVideo: grants.publishVideo, subscribe: grants.subscribe,
-            end: grants.end)
+            end: grants.end, record: grants.record)
         return participant(
             uid: uid, device: device, room: room.text, expirySeconds: expirySeconds, grants: grants, key: key)
     }

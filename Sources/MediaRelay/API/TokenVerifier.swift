@@ -131,6 +131,10 @@ package struct TokenVerifier: Sendable {
             guard case .bool(let flag) = end else { throw TokenRefusal(detail: "grants.end is not a bool") }
             grants.end = flag
         }
+        if let record = value["record"] {
+            guard case .bool(let flag) = record else { throw TokenRefusal(detail: "grants.record is not a bool") }
+            grants.record = flag
+        }
         return grants
     }
 }

@@ -48,6 +48,7 @@ package enum ViewJSON {
         if withParticipants {
             fields.append(.init("participants", .array(room.participants.map(participant))))
             if !room.prompts.isEmpty { fields.append(.init("prompts", .array(room.prompts.map(prompt)))) }
+            if let recording = room.recording { fields.append(.init("recording", self.recording(recording))) }
             if let speaker = room.speaker { fields.append(.init("speaker", .string(speaker.text))) }
             fields.append(.init("seq", .integer(Int64(room.seq))))
         }
@@ -83,6 +84,13 @@ package enum ViewJSON {
             PromptView.fields(of: prompt.specification, prompt.id) + [
                 .init("startedAt", time(prompt.startedAtMs)),
                 .init("listeners", .array(prompt.listeners.map { .string($0.text) })),
+            ])
+    }
+
+    static func recording(_ recording: RecordingView) -> JSONValue {
+        .object(
+            RecordingView.fields(recording.id, recording.specification, folder: recording.folder) + [
+                .init("startedAt", time(recording.startedAtMs)), .init("ending", .bool(recording.isEnding)),
             ])
     }
 
@@ -167,6 +175,7 @@ package enum ViewJSON {
         case 422: "Unprocessable Content"
         case 428: "Precondition Required"
         case 429: "Too Many Requests"
+        case 501: "Not Implemented"
         case 503: "Service Unavailable"
         default: status < 500 ? "Request Refused" : "Internal Server Error"
         }

@@ -2,7 +2,7 @@ import RelayCore
 
 extension NodeOption {
     /// The one table. Its order is that of `--help` and of the reference.
-    package static let all: [NodeOption] = addresses + node + access + webhooks + retention + log
+    package static let all: [NodeOption] = addresses + node + recordings + access + webhooks + retention + log
 
     private static let addresses: [NodeOption] = [
         NodeOption(
@@ -68,6 +68,21 @@ extension NodeOption {
         NodeOption(
             name: .demo, group: .node, form: .on, value: "", standard: "false",
             summary: "serve the demo page, with tokens for anybody"),
+    ]
+
+    private static let recordings: [NodeOption] = [
+        NodeOption(
+            name: .recordings, group: .recordings, form: .folder, value: "DIR", standard: "none: nothing is recorded",
+            summary: "where recordings are kept, a folder for each (made with mode 0700)"),
+        NodeOption(
+            name: .recordingMinutes, group: .recordings, form: .number(1...10_080), value: "N", unit: "minutes",
+            standard: "240", summary: "longest recording"),
+        NodeOption(
+            name: .recordingMebibytes, group: .recordings, form: .number(1...1_048_576), value: "N", unit: "MiB",
+            standard: "4096", summary: "largest recording, all its files together"),
+        NodeOption(
+            name: .recordingsMebibytes, group: .recordings, form: .number(1...1_073_741_824), value: "N", unit: "MiB",
+            standard: "65536", summary: "size of the whole folder at which recordings end; looked at every 10 s"),
     ]
 
     private static let access: [NodeOption] = [

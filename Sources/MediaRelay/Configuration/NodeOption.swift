@@ -27,6 +27,7 @@ package struct NodeOption: Sendable {
     package enum Group: String, CaseIterable, Sendable {
         case addresses = "Addresses and ports"
         case node = "The node"
+        case recordings = "Recordings"
         case access = "Keys, limits and TLS"
         case webhooks = "Webhooks"
         case retention = "How long events are kept"

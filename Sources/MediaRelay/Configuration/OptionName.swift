@@ -6,6 +6,10 @@ package enum OptionName: String, CaseIterable, Sendable {
     case mediaTCP = "media-tcp"
     case announce
     case data, workers, gather, prompts, demo
+    case recordings
+    case recordingMinutes = "recording-minutes"
+    case recordingMebibytes = "recording-mebibytes"
+    case recordingsMebibytes = "recordings-mebibytes"
     case transportsPerWorker = "transports-per-worker"
     case admission
     case overloadCPU = "overload-cpu"

@@ -1,3 +1,5 @@
+import RelayCore
+
 // The effective values as texts, in the form in which they are given: for `config print`, and to tell what a reload changes.
 
 import RelayCore
@@ -22,6 +24,10 @@ extension ServeOptions {
         case .overloadPackets: ["\(admission.packetsPerSecond)"]
         case .overloadMemory: ["\(admission.mebibytes)"]
         case .prompts: prompts.map { [$0] } ?? []
+        case .recordings: recordings.map { [$0] } ?? []
+        case .recordingMinutes: ["\(recordingBounds.minutes)"]
+        case .recordingMebibytes: ["\(recordingBounds.mebibytes)"]
+        case .recordingsMebibytes: ["\(recordingsByteLimit >> 20)"]
         case .demo: ["\(demo)"]
         case .key: keys
         case .maxTokenLifetime: ["\(maxTokenLifetimeSeconds)"]

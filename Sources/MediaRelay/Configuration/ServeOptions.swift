@@ -39,6 +39,11 @@ package struct ServeOptions: Sendable {
     /// Where sounds for prompts lie; nil: tones only.
     package var prompts: String?
     package var retention = JournalRetention()
+    /// Where recordings are kept; nil: nothing is recorded.
+    package var recordings: String?
+    package var recordingBounds = RecordingBounds(minutes: 240, mebibytes: 4_096)
+    /// Of the whole folder.
+    package var recordingsByteLimit: Int64 = 65_536 << 20
 
     package struct Refusal: Error, CustomStringConvertible, Equatable {
         package var description: String
@@ -102,6 +107,10 @@ package struct ServeOptions: Sendable {
         case .webhookAuthorities: webhookAuthorities = value
         case .webhookInsecureHTTP: webhookInsecureHTTP = try Self.flag(given)
         case .prompts: prompts = value
+        case .recordings: recordings = value
+        case .recordingMinutes: recordingBounds.minutes = try Self.number(given)
+        case .recordingMebibytes: recordingBounds.mebibytes = try Self.number(given)
+        case .recordingsMebibytes: recordingsByteLimit = try Self.number(given) << 20
         case .retainHours: retention.ageMs = try Self.number(given) * 3_600_000
         case .retainEvents: retention.events = Int(try Self.number(given))
         case .retainMebibytes: retention.byteCount = try Self.number(given) << 20

@@ -1,4 +1,5 @@
 import CLinuxIO
+import Foundation
 import Glibc
 import RTPCore
 import RelayCore
@@ -71,6 +72,7 @@ final class Node {
         var bounds = ConductorConfiguration()
         bounds.transportsPerWorker = options.transportsPerWorker
         bounds.admission = options.admission
+        if options.recordings != nil { bounds.recording = options.recordingBounds }
         let conductor = Conductor(
             from: contents, ended: ended, configuration: bounds, random: .system,
             isSameBoot: !journal.isFromEarlierBoot, sounds: library, log: log)
@@ -123,6 +125,8 @@ final class Node {
             mediaPort: options.media[0].port)
         configuration.mediaTCP = options.mediaTCP
         configuration.gather = options.gather
+        configuration.recordings = options.recordings.map { URL(filePath: $0).standardizedFileURL.path }
+        configuration.recordingsByteLimit = options.recordingsByteLimit
         configuration.logFormat = options.logFormat
         return configuration
     }

@@ -16,6 +16,9 @@ package struct SupervisorConfiguration: Sendable {
     package var gather = WorkerOptions.Gather.auto
     /// Form of the workers' log lines.
     package var logFormat = Log.Format.text
+    /// Where workers record, an absolute path, and how large all of it may be; nil: nowhere.
+    package var recordings: String?
+    package var recordingsByteLimit: Int64 = 0
     /// Pins worker i to CPU i.
     package var pinsWorkers = false
     /// Where the workers' standard output and error go; they outlive control, so a file or a journal's socket
@@ -52,6 +55,8 @@ package struct SupervisorConfiguration: Sendable {
         options.tcp = mediaTCP
         options.gather = gather
         options.logFormat = logFormat
+        options.recordings = recordings
+        options.recordingsByteLimit = recordingsByteLimit
         options.cpu = pinsWorkers ? index : nil
         return options
     }

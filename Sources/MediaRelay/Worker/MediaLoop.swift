@@ -14,6 +14,7 @@ final class MediaLoop {
     private static let linkToken: UInt64 = 100
     private static let handshakerToken: UInt64 = 101
     private static let signalToken: UInt64 = 102
+    private static let recorderToken: UInt64 = 103
 
     let worker: WorkerID
     private let endpoint: WorkerEndpoint
@@ -24,6 +25,7 @@ final class MediaLoop {
     private let writer: DatagramWriter
     private let poller: Poller
     private let handshaker: HandshakerThread
+    private let recorder: RecorderThread?
     let link: LinkClient
     private let signals: Int32
     let log: WorkerLog
@@ -31,6 +33,7 @@ final class MediaLoop {
     private var countersDue: Instant
     private var meter: WorkerMeter
     private var handshakeResults: [HandshakeResult] = []
+    private var recorderResults: [RecorderThread.Result] = []
     private var isShuttingDown = false
     /// Sockets that the poller is asked about room for, as in `DatagramWriter.blockedSockets`.
     private var watchedForRoom: UInt32 = 0
@@ -44,7 +47,7 @@ final class MediaLoop {
     init(
         options: WorkerOptions, worker: WorkerID, endpoint: WorkerEndpoint, engine: MediaEngine,
         media: MediaSockets,
-        handshaker: HandshakerThread, signals: Int32, log: WorkerLog
+        handshaker: HandshakerThread, recorder: RecorderThread?, signals: Int32, log: WorkerLog
     ) throws(SystemError) {
         let now = MonotonicClock.now()
         self.worker = worker
@@ -52,6 +55,7 @@ final class MediaLoop {
         self.engine = engine
         sockets = media.sockets
         self.handshaker = handshaker
+        self.recorder = recorder
         self.signals = signals
         self.log = log
         let table = LocalAddressTable(sockets: sockets)
@@ -73,6 +77,7 @@ final class MediaLoop {
             try poller.add(socket.descriptor, token: UInt64(index), for: .reading)
         }
         try poller.add(handshaker.resultDescriptor, token: Self.handshakerToken, for: .reading)
+        if let recorder { try poller.add(recorder.resultDescriptor, token: Self.recorderToken, for: .reading) }
         try poller.add(signals, token: Self.signalToken, for: .reading)
     }
 
@@ -94,6 +99,7 @@ final class MediaLoop {
             case Self.linkToken: receiveCommands(event, now: now)
             case Self.handshakerToken: receiveHandshakes(now: now)
             case Self.signalToken: receiveSignal()
+            case Self.recorderToken: receiveRecorder(now: now)
             case MediaStreams.firstConnectionToken...: receiveStream(event, now: now)
             default:
                 if event.isWritable { writer.flushBacklogs() }
@@ -200,6 +206,7 @@ final class MediaLoop {
     /// Sends what the engine made, and gives its requests and news on.
     private func passOn(now: Instant) {
         if engine.transmit.count > 0 { transmit(now: now) }
+        if !engine.recorded.isEmpty { recorder?.post(engine.recorded) }
         handshaker.post(engine.takeHandshakeRequests())
         let news = engine.takeNews()
         if !news.isEmpty { link.tell(news, now: now) }
@@ -239,8 +246,38 @@ final class MediaLoop {
             default: break
             }
             if engine.needsFlushBeforeGates { transmit(now: now) }
+            tellRecorder(command, now: now)
             engine.apply(command, now: now)
         }
+    }
+
+    /// The recorder hears of a recording before its first packet, and of the end behind the last one.
+    private func tellRecorder(_ command: WorkerCommand, now: Instant) {
+        switch command {
+        case .record(let order) where recorder == nil:
+            link.tell(
+                [.recorded(RecordingReport(recording: order.recording, room: order.room, end: .failed), at: now)],
+                now: now)
+        case .record, .nameRecorded, .stopRecording:
+            if !engine.recorded.isEmpty { recorder?.post(engine.recorded) }
+            recorder?.receive(command, now: now)
+        default: break
+        }
+    }
+
+    private func receiveRecorder(now: Instant) {
+        recorder?.takeResults(into: &recorderResults)
+        for result in recorderResults {
+            switch result {
+            case .ended(let report, let at):
+                engine.apply(.stopRecording(report.recording), now: now)
+                link.tell([.recorded(report, at: at)], now: now)
+            case .keyFrame(let participant, let section):
+                engine.requestKeyFrame(of: participant, section: section, now: now)
+            }
+        }
+        recorderResults.removeAll(keepingCapacity: true)
+        passOn(now: now)
     }
 
     private func receiveSignal() {
@@ -267,15 +304,15 @@ final class MediaLoop {
                 handshakes: handshaker.counters,
                 refusedPosts: handshaker.refusedCount, keptNews: link.keptNewsCount,
                 droppedNews: link.droppedNewsCount, transports: engine.transportCount,
-                usage: WorkerUsage(sockets: sockets)),
+                usage: WorkerUsage(sockets: sockets), recorder: recorder?.counters ?? RecorderThread.Counters()),
             now: now)
         for text in loggedErrors.lines(for: writer.errors, now: now) { log.line(text) }
     }
 
     private func hello(with news: [WorkerNews]) -> WorkerHello {
         WorkerHello(
-            worker: worker, processID: getpid(), endpoint: endpoint, transports: engine.snapshot(), news: news
-        )
+            worker: worker, processID: getpid(), endpoint: endpoint, transports: engine.snapshot(), news: news,
+            recordings: recorder?.recordings ?? [])
     }
 
     /// Says goodbye to every client: the handshaker makes the close_notify records, the engine knows where
@@ -286,6 +323,8 @@ final class MediaLoop {
         passOn(now: now)
         handshaker.stop()
         receiveHandshakes(now: now)
+        recorder?.stop()
+        receiveRecorder(now: now)
         log.line("ended")
     }
 

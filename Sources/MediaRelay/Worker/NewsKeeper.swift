@@ -7,7 +7,8 @@ import RelayCore
 ///
 /// While adopted it remembers the ends of the last seconds: control may die with them unread, and an end is
 /// the one fact that the snapshot of the next hello does not show. Control ignores an end that it knows
-/// already. The last counters of removed transports are ends in this, and so are prompts that are over.
+/// already. The last counters of removed transports are ends in this, and so are prompts and recordings that
+/// are over.
 package struct NewsKeeper {
     package static let endMemory = Interval.seconds(10)
 
@@ -28,7 +29,7 @@ package struct NewsKeeper {
     package mutating func append(_ news: WorkerNews, now: Instant) {
         if isAdopted {
             switch news {
-            case .ended, .removed, .played: break
+            case .ended, .removed, .played, .recorded: break
             default: return
             }
             forgetOldEnds(now: now)

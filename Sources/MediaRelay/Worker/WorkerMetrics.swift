@@ -8,7 +8,7 @@ extension WorkerCounter {
     static func all(
         engine: EngineCounters, reader: DatagramReader, writer: DatagramWriter, streams: MediaStreams,
         handshakes: HandshakeCounters, refusedPosts: UInt64, keptNews: Int, droppedNews: UInt64, transports: Int,
-        usage: WorkerUsage
+        usage: WorkerUsage, recorder: RecorderThread.Counters
     ) -> [WorkerCounter] {
         var counters = [
             WorkerCounter("transports", UInt64(transports)),
@@ -40,6 +40,10 @@ extension WorkerCounter {
             WorkerCounter("checks_answered_total", engine.checksAnswered),
             WorkerCounter("mailbox_refusals_total", refusedPosts),
             WorkerCounter("news_kept", UInt64(keptNews)),
+            WorkerCounter("recordings", UInt64(recorder.running)),
+            WorkerCounter("recordings_ended_total", recorder.endedRecordings),
+            WorkerCounter("recorded_bytes_total", recorder.byteCount),
+            WorkerCounter("recorded_packets_dropped_total", recorder.droppedPackets),
             WorkerCounter("news_dropped_total", droppedNews),
         ]
         for reason in DropReason.allCases {

@@ -51,6 +51,9 @@ package struct WorkerOptions: Hashable, Sendable {
     package var gather: Gather
     /// CPU that the media loop is pinned to; nil: none.
     package var cpu: Int?
+    /// Where it records, and how large all of that may be; nil: it records nothing.
+    package var recordings: String?
+    package var recordingsByteLimit: Int64 = 0
     /// Form of the worker's log lines.
     package var logFormat = Log.Format.text
 
@@ -82,6 +85,7 @@ package struct WorkerOptions: Hashable, Sendable {
         for address in mediaAddresses { arguments += ["--media", address] }
         for address in announcedAddresses { arguments += ["--announce", address] }
         if let cpu { arguments += ["--cpu", "\(cpu)"] }
+        if let recordings { arguments += ["--recordings", recordings, "--recordings-bytes", "\(recordingsByteLimit)"] }
         return arguments
     }
 
@@ -107,6 +111,8 @@ package struct WorkerOptions: Hashable, Sendable {
             self.tcp = tcp
         case "--media": mediaAddresses.append(value)
         case "--announce": announcedAddresses.append(value)
+        case "--recordings": recordings = value
+        case "--recordings-bytes": recordingsByteLimit = Int64(try Self.number(name, value, 1...Int.max))
         case "--cpu": cpu = try Self.number(name, value, 0...1_023)
         case "--log":
             guard let format = Log.Format(rawValue: value) else { throw Refusal("--log \(value): not text or json") }

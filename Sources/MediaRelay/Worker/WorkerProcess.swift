@@ -69,16 +69,32 @@ package enum WorkerProcess {
         let now = MonotonicClock.now()
         configuration.clockOrigin = NTPTime(unixNanoseconds: max(0, WallClock.nowMs * 1_000_000 - now.nanoseconds))
         let engine = MediaEngine(configuration: configuration, random: .system, now: now)
-        let loop: MediaLoop
+        let recorder: RecorderThread?
         do throws(SystemError) {
-            loop = try MediaLoop(
-                options: options, worker: worker, endpoint: endpoint, engine: engine, media: media,
-                handshaker: handshaker, signals: signals, log: log)
+            recorder = try Self.recorder(options, clockOrigin: configuration.clockOrigin, log: log)
         } catch {
             handshaker.stop()
             throw error
         }
+        let loop: MediaLoop
+        do throws(SystemError) {
+            loop = try MediaLoop(
+                options: options, worker: worker, endpoint: endpoint, engine: engine, media: media,
+                handshaker: handshaker, recorder: recorder, signals: signals, log: log)
+        } catch {
+            handshaker.stop()
+            recorder?.stop()
+            throw error
+        }
         log.line("serves UDP port \(media.port), \(media.streamPort.map { "TCP port \($0)" } ?? "no TCP")")
         loop.run()
+    }
+
+    private static func recorder(
+        _ options: WorkerOptions, clockOrigin: NTPTime, log: WorkerLog
+    ) throws(SystemError) -> RecorderThread? {
+        guard let folder = options.recordings else { return nil }
+        return try RecorderThread(
+            folder: folder, byteLimit: options.recordingsByteLimit, clockOrigin: clockOrigin, log: log)
     }
 }

@@ -26,6 +26,8 @@ struct NodeCommands: Sendable {
         case "kick": try await kick(line.operands[1], from: line.operands[0])
         case "end": try await end(line.operands[0])
         case "capture": try await capture(line.operands[0])
+        case "record start": try await startRecording(of: line.operands[0])
+        case "record stop": try await stopRecording(of: line.operands[0])
         default: preconditionFailure("\(command.name) does not talk to a node")
         }
     }

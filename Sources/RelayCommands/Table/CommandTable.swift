@@ -3,7 +3,7 @@ import RelayCore
 
 extension Command {
     /// Every command, in the order of `--help`.
-    static let all: [Command] = running + looking + acting + tools
+    static let all: [Command] = running + looking + acting + recording + tools
 
     static func named(_ path: [String]) -> Command? { all.first { $0.path == path } }
 
@@ -118,12 +118,39 @@ extension Command {
             ] + connection),
     ]
 
+    private static let recording: [Command] = [
+        Command(
+            path: ["record", "start"], summary: "record a room, into files on the node", operands: [room],
+            options: [
+                Option(name: "audio-only", summary: "sound without pictures"),
+                Option(name: "mix", summary: "and a file of all voices together, made at the end"),
+                Option(
+                    name: "minutes", shown: "N", value: .text, summary: "at most so long (default: as the node allows)"),
+                Option(
+                    name: "mebibytes", shown: "N", value: .text,
+                    summary: "at most so large (default: as the node allows)"),
+                json,
+            ] + connection,
+            details: [
+                "The node needs --recordings. One recording of a room at a time; it ends when nobody is in any more."
+            ],
+            examples: ["media-relay record start call-4711 --mix"]),
+        Command(
+            path: ["record", "stop"], summary: "stop the recording of a room", operands: [room],
+            options: [json] + connection),
+    ]
+
     private static let tools: [Command] = [
         Command(
             path: ["doctor"], summary: "say what is wrong with this host for a node with the same options",
-            options: [json],
+            options: [
+                Option(
+                    name: "stun", shown: "HOST:PORT", value: .text,
+                    summary: "a STUN server to ask from which address this host is seen (default: nobody is asked)"),
+                json,
+            ],
             details: [
-                "Looks at ports, announced addresses, socket buffers, open files, clock, cipher, kernel, data folder, certificate "
+                "Looks at ports, announced addresses, socket buffers, open files, clock, cipher, kernel, data folder, recordings, certificate "
                     + "and keys. Each finding is ok, warn (could be better) or FAIL (does not work), with what to do. Changes "
                     + "nothing; a running node is not disturbed."
             ], examples: ["media-relay doctor --config /etc/media-relay/media-relay.json5"], takesNodeOptions: true),
@@ -138,6 +165,7 @@ extension Command {
                 Option(
                     name: "ttl", shown: "SECONDS", value: .text,
                     summary: "how long it is good, at most the node's max-token-lifetime (default 3600)"),
+                Option(name: "record", summary: "it may start and stop recordings of the room"),
                 connection[1], connection[2],
             ],
             examples: ["media-relay token --room call-4711 --uid alice", "media-relay token --server"]),

@@ -166,17 +166,18 @@ extension Conductor {
     /// Takes the last counters of a transport whose participant has left. False for other news.
     func takeFigures(_ news: WorkerNews) -> Bool {
         let figures: TransportStatistics
+        guard let handle = news.participant else { return false }
         switch news {
         case .removed(_, let statistics, _): figures = statistics
         // It ended by itself while the command to remove it was on its way.
-        case .ended(_, _, _, let statistics) where awaitedFigures[news.participant] != nil: figures = statistics
+        case .ended(_, _, _, let statistics) where awaitedFigures[handle] != nil: figures = statistics
         default: return false
         }
-        guard let awaited = awaitedFigures.removeValue(forKey: news.participant),
+        guard let awaited = awaitedFigures.removeValue(forKey: handle),
             let room = roomsByHandle[awaited.room]
         else { return true }
         note(room) { history in
-            guard let index = history.legs.lastIndex(where: { $0.handle == news.participant }) else { return }
+            guard let index = history.legs.lastIndex(where: { $0.handle == handle }) else { return }
             history.legs[index].takeLast(figures)
             history.legs[index].isFinal = true
         }
@@ -241,8 +242,8 @@ extension Conductor {
     func cause(of news: WorkerNews) -> CallCause? {
         var kind = CallCause.Kind.participant
         if case .ended(_, let end, _, _) = news, end == .lost || end == .handshakeFailed { kind = .timer }
-        guard let record = roomsByParticipant[news.participant]?.record,
-            let index = record.index(of: news.participant)
+        guard let handle = news.participant, let record = roomsByParticipant[handle]?.record,
+            let index = record.index(of: handle)
         else { return CallCause(kind) }
         return CallCause(kind, uid: record.participants[index].uid, device: record.participants[index].device)
     }

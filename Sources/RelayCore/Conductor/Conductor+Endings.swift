@@ -152,6 +152,7 @@ extension Conductor {
 
     func releaseWorker(of room: ConductedRoom) {
         guard let worker = room.record.worker else { return }
+        endRecording(of: room, for: room.record.status == .ended ? .roomEnded : .left)
         workers[worker]?.rooms.remove(room.record.handle)
         room.record.worker = nil
         room.isAwaitingWorker = false
@@ -211,6 +212,7 @@ extension Conductor {
         guard let room = roomsByHandle.removeValue(forKey: oldest.room) else { return }
         rooms[room.record.id] = nil
         forgetFigures(of: room)
+        if let recording = room.record.recording { recordings[recording.handle] = nil }
         turn.changedRooms.remove(room.record.id)
         forget(room.record.id, ordinal: room.record.ordinal)
     }

@@ -22,6 +22,13 @@ extension Conductor {
         return id
     }
 
+    func drawRecordingID() -> RecordingID {
+        guard let id = RecordingID("rec_" + drawText()) else {
+            preconditionFailure("a drawn recording id has no legal form")
+        }
+        return id
+    }
+
     func drawRoomHandle() -> RoomHandle {
         while true {
             let handle = RoomHandle(random.next())

@@ -6,7 +6,8 @@ import RTPCore
 extension Conductor {
     func receive(_ news: WorkerNews, from workerID: WorkerID) {
         guard workers[workerID] != nil, !takeFigures(news) else { return }
-        let handle = news.participant
+        if case .recorded(let report, let at) = news { return noteRecorded(report, by: workerID, at: at) }
+        guard let handle = news.participant else { return }
         guard let room = roomsByParticipant[handle], room.record.worker == workerID,
             let index = room.record.index(of: handle)
         else {
@@ -45,15 +46,16 @@ extension Conductor {
         case .slots(_, let occupants, _): noteSlots(occupants, ofParticipantAt: index, in: room, at: time)
         case .speaker: noteSpeaker(handle, in: room, at: time)
         case .played(_, let prompt, let end, _): notePlayed(prompt, end, by: handle, in: room)
-        case .removed: preconditionFailure("last figures are taken before")
+        case .recorded, .removed: preconditionFailure("reports and last figures are taken before")
         }
     }
 }
 
 extension WorkerNews {
-    /// Whom it is about.
-    public var participant: ParticipantHandle {
+    /// Whom it is about; nil: a room.
+    public var participant: ParticipantHandle? {
         switch self {
+        case .recorded: nil
         case .prepared(let handle, _), .joined(let handle, _), .ended(let handle, _, _, _),
             .interrupted(let handle, _), .recovered(let handle, _), .pathChanged(let handle, _),
             .media(let handle, _, _), .statistics(let handle, _, _), .slots(let handle, _, _),
@@ -67,7 +69,8 @@ extension WorkerNews {
         switch self {
         case .prepared(_, let at), .joined(_, let at), .ended(_, _, let at, _), .interrupted(_, let at),
             .recovered(_, let at), .pathChanged(_, let at), .media(_, _, let at), .statistics(_, _, let at),
-            .slots(_, _, let at), .speaker(_, let at), .played(_, _, _, let at), .removed(_, _, let at):
+            .slots(_, _, let at), .speaker(_, let at), .played(_, _, _, let at), .recorded(_, let at),
+            .removed(_, _, let at):
             at
         }
     }

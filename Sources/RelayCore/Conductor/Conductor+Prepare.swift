@@ -145,6 +145,7 @@ extension Conductor {
         sessions[participant.uid, default: []].append(participant.handle)
         // The new transport is made before the old one goes: a worker's room is never empty in between.
         command(.create(participant.transport), to: worker)
+        nameRecorded(participant, in: room)
         tally.connecting += 1
         if let predecessor, let index = room.record.index(of: predecessor.handle) {
             room.record.participants[index] = participant

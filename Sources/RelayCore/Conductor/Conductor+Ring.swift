@@ -236,7 +236,8 @@ extension ControlRequest {
             .leave(let room, _), .kick(let room, _), .trickle(let room, _, _, _), .ringing(let room),
             .answer(let room), .end(let room, _, _, _), .pushed(let room, _, _), .changeMedia(let room, _, _),
             .changeMediaByServer(let room, _, _), .requestSlots(let room, _, _), .video(let room, _, _),
-            .playPrompt(let room, _), .stopPrompt(let room, _), .series(let room), .capture(let room, _):
+            .playPrompt(let room, _), .stopPrompt(let room, _), .series(let room), .capture(let room, _),
+            .startRecording(let room, _), .stopRecording(let room, _):
             room
         }
     }

@@ -43,7 +43,7 @@ struct Shelf {
 extension RoomRecord {
     /// Nothing will change it any more: it has ended, and the last figures of all its legs are in, or nobody will tell them.
     public var isSettled: Bool {
-        status == .ended && (history?.legs.allSatisfy { $0.isFinal || $0.worker == nil } ?? true)
+        status == .ended && recording == nil && (history?.legs.allSatisfy { $0.isFinal || $0.worker == nil } ?? true)
     }
 }
 

@@ -21,6 +21,7 @@ extension Conductor {
         }
         cause = CallCause(.node)
         forgetFigures(from: worker.id, except: Set(hello.transports.map(\.participant)))
+        compareRecordings(of: hello)
         var held: [ParticipantHandle: TransportSnapshot] = [:]
         for transport in hello.transports { held[transport.participant] = transport }
         for room in ordered(worker.rooms) {
@@ -90,6 +91,7 @@ extension Conductor {
     func lose(_ id: WorkerID) {
         guard let worker = workers.removeValue(forKey: id) else { return }
         forgetFigures(from: id)
+        loseRecordings(on: id)
         for room in ordered(worker.rooms) {
             room.isAwaitingWorker = false
             perform(room.record.lifecycle.receive(.workerLost), on: room, at: now)
@@ -144,6 +146,7 @@ extension Conductor {
         tally.add(record)
         indexCalls(of: room)
         restoreFigures(of: room)
+        restoreRecording(of: room)
         for participant in record.participants {
             roomsByParticipant[participant.handle] = room
             sessions[participant.uid, default: []].append(participant.handle)

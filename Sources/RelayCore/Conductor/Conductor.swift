@@ -54,6 +54,8 @@ public final class Conductor {
     let isSameBoot: Bool
     /// Legs whose last figures are on their way.
     var awaitedFigures: [ParticipantHandle: AwaitedFigures] = [:]
+    /// Recordings whose end has not been told.
+    var recordings: [RecordingHandle: RoomHandle] = [:]
 
     // Of the decision that is being made.
     var turn = ConductorTurn()
@@ -189,6 +191,10 @@ public final class Conductor {
                 try playPrompt(specification, in: room, for: principal)
             case .stopPrompt(let room, let prompt):
                 try stopPrompt(prompt, in: room, for: principal)
+            case .startRecording(let room, let specification):
+                try startRecording(specification, of: room, for: principal)
+            case .stopRecording(let room, let recording):
+                try stopRecording(recording, of: room, for: principal)
             case .video(let room, let word, let uid):
                 try video(word, in: room, uid: uid, for: principal)
             case .ringing(let room):

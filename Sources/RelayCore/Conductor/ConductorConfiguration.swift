@@ -31,6 +31,8 @@ public struct ConductorConfiguration: Hashable, Sendable {
     public var workerWait = Interval.seconds(2)
     /// How long before its end by max duration, silence or solitude the room is warned.
     public var warningLead = Interval.seconds(60)
+    /// What may be recorded; nil: nothing, the node keeps no recordings.
+    public var recording: RecordingBounds?
     /// `Retry-After` of 503 and 429 answers.
     public var retryAfterSeconds = 5
     public init() {}
@@ -56,6 +58,10 @@ public struct ConductorConfiguration: Hashable, Sendable {
     static let promptsPerRoom = 16
     /// Prompts of a room that ended and are remembered by name, so that a repeated stop is answered as the first.
     static let endedPromptsKept = 32
+    /// Recordings of a room that ended and are remembered by name, so that a repeated stop is answered as the first.
+    static let endedRecordingsKept = 8
+    /// Rooms that one worker records at a time. More are refused with 503.
+    static let recordingsPerWorker = 64
     /// Participants who left a room that are remembered by name, so that a repeated leave is answered as the
     /// first.
     static let departedKept = 64

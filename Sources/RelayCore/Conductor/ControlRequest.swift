@@ -34,11 +34,19 @@ public struct Grants: Hashable, Sendable, Codable {
     public var publishVideo: Bool
     public var subscribe: Bool
     public var end: Bool
-    public init(publishAudio: Bool, publishVideo: Bool, subscribe: Bool, end: Bool) {
+    /// Start and stop recordings of the room.
+    public var record: Bool {
+        get { otherRecord ?? false }
+        set { otherRecord = newValue ? true : nil }
+    }
+    // Nil is the default, so that records from before it are read as well.
+    private var otherRecord: Bool?
+    public init(publishAudio: Bool, publishVideo: Bool, subscribe: Bool, end: Bool, record: Bool = false) {
         self.publishAudio = publishAudio
         self.publishVideo = publishVideo
         self.subscribe = subscribe
         self.end = end
+        otherRecord = record ? true : nil
     }
     /// What a token without a `grants` claim may do.
     public static let standard = Grants(publishAudio: true, publishVideo: true, subscribe: true, end: false)
@@ -150,6 +158,10 @@ public enum ControlRequest: Hashable, Sendable {
     case playPrompt(RoomID, PromptSpecification)
     /// Answered by `.done`.
     case stopPrompt(RoomID, PromptID)
+    /// Record the room from now on. Answered by `.recording`.
+    case startRecording(RoomID, RecordingSpecification)
+    /// Answered by `.done`; the files are whole when `recording.ended` says so.
+    case stopRecording(RoomID, RecordingID)
     /// A callee's device rings. Answered by `.room`.
     case ringing(RoomID)
     /// A callee's user answered on this device. Answered by `.room`.
@@ -192,7 +204,9 @@ public enum ControlReply: Hashable, Sendable {
     case series([LegSeriesView])
     /// The worker was told to capture; what it tells is streamed.
     case capturing(CaptureID, WorkerID)
-    /// 200: left, kicked, room deleted or prompt stopped.
+    /// 201: what is recorded now.
+    case recording(RecordingView)
+    /// 200: left, kicked, room deleted, prompt or recording stopped.
     case done
     /// 200: restarted; the fragment carries the new credentials, under a new ETag.
     case restarted(fragment: [UInt8], etag: String)
@@ -284,6 +298,8 @@ public struct RoomView: Hashable, Sendable {
     public var speaker: ParticipantID?
     /// What is played to participants, the oldest first.
     public var prompts: [PromptView]
+    /// Nil: it is not recorded.
+    public var recording: RecordingView?
     /// Nil for a room without ring.
     public var ring: RingView?
     public var seq: UInt64
@@ -300,6 +316,7 @@ public struct RoomView: Hashable, Sendable {
         endedAtMs = nil
         participants = []
         prompts = []
+        recording = nil
         ring = nil
     }
 }

@@ -25,6 +25,8 @@ public enum RelayEventType: String, Sendable, Codable, CaseIterable {
     case speakerChanged = "speaker.changed"
     case promptStarted = "prompt.started"
     case promptEnded = "prompt.ended"
+    case recordingStarted = "recording.started"
+    case recordingEnded = "recording.ended"
     case nodeStarted = "node.started"
     case nodeDraining = "node.draining"
     case eventsTruncated = "events.truncated"

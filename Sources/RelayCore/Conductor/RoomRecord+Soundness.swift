@@ -12,6 +12,7 @@ extension RoomRecord {
             && Soundness.isCount(nextRoomSeq)
             && lifecycle.kind == specification.kind && specification.hasSoundTimeouts && agrees
             && participants.allSatisfy(\.isSound) && prompts.allSatisfy { Soundness.isTime($0.startedAtMs) }
+            && recording.map { Soundness.isTime($0.startedAtMs) && $0.specification.isSound } ?? true
             && ring?.isSound ?? true && history?.isSound ?? true
     }
 

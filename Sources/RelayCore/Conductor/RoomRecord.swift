@@ -45,6 +45,10 @@ public struct RoomRecord: Hashable, Sendable, Codable {
         get { otherEndedPrompts ?? [] }
         set { otherEndedPrompts = newValue.isEmpty ? nil : newValue }
     }
+    /// What is recorded, or was until its end is told.
+    public internal(set) var recording: RecordingRecord?
+    /// The latest that ended, oldest first: a repeated stop gets its answer from here.
+    var endedRecordings: [RecordingID]?
     private var otherPrompts: [PromptRecord]?
     private var otherEndedPrompts: [PromptID]?
     /// Who spoke last in a group; nil: nobody has yet, or has left.
@@ -87,6 +91,7 @@ public struct RoomRecord: Hashable, Sendable, Codable {
         view.ring = ring?.view
         view.callMedia = callMedia
         view.prompts = prompts.map { self.view(of: $0) }
+        view.recording = recording.map { self.view(of: $0) }
         return view
     }
 

@@ -9,6 +9,8 @@ struct EngineRoom {
     var members: [Int32]
     /// Who is heard and seen; nil in a peer room, where everybody is.
     var group: GroupFloor?
+    /// What is recorded of it; nil: nothing.
+    var recording: RecordedRoom?
 }
 
 /// What a transport has that no packet touches.

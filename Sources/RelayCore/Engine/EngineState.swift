@@ -147,6 +147,8 @@ struct Track {
     var repairsLoss: Bool
     var asksKeyFrames: Bool
     var isAnnounced: Bool
+    /// Its packets go to the recorder as well.
+    var isRecorded = false
     var currentSource: Int32
     var firstSubscription: Int32
     var nextOfTransport: Int32
@@ -183,8 +185,8 @@ struct Track {
     /// Bytes from the beginning that every packet touches.
     static var hotByteCount: Int { MemoryLayout<Track>.offset(of: \.firSequence) ?? 0 }
 
-    /// Somebody gets it: repairs and key frames are worth asking for.
-    @inline(__always) var isWatched: Bool { firstSubscription >= 0 || awaitingCount > 0 }
+    /// Somebody gets it, or it is recorded: repairs and key frames are worth asking for.
+    @inline(__always) var isWatched: Bool { firstSubscription >= 0 || awaitingCount > 0 || isRecorded }
 }
 
 /// Where a track's audio levels come from.

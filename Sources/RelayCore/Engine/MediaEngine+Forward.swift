@@ -91,6 +91,11 @@ extension MediaEngine {
     ) {
         let track = tracks[trackIndex]
         guard track.pointee.currentSource == sourceIndex else { return counters.drop(.rtpSuperseded) }
+        if track.pointee.isRecorded {
+            record(
+                timestamp: header.timestamp, marker: header.marker, payload: payload,
+                payloadByteCount: payloadByteCount, index: index, source: sourceIndex, track: track, now: now)
+        }
         if track.pointee.kind == .video {
             if let layer = track.pointee.layer {
                 observeLayers(

@@ -49,6 +49,7 @@ extension MediaEngine {
         let transport = transports + Int(index)
         guard transport.pointee.gates != gates else { return }
         transport.pointee.gates = gates
+        updateRecording(of: index, now: now)
         for member in rooms[Int(transport.pointee.room)]?.members ?? [] {
             forEachSlot(of: member) { slot in
                 let track = subscriptions[slot].pointee.track

@@ -154,6 +154,7 @@ extension MediaEngine {
             transport.pointee.nextReport = now + Limits.reportInterval
         }
         news.append(.joined(transport.pointee.handle, at: now))
+        updateRecording(of: index, now: now)
         fillSlots(ofRoom: transport.pointee.room, now: now)
         reschedule(index, now: now)
     }

@@ -72,6 +72,7 @@ extension MediaEngine {
             source.pointee.reportArrival = now
             transports[Int(index)].clock.note(report.ntp, arrival: wallClock(at: now))
             source.pointee.statistics.receivedSenderReport(compactNTP: report.ntp.compact, at: now)
+            recordReport(report.ntp, report.rtpTimestamp, of: first + k, on: index, now: now)
             return
         }
         counters.drop(.rtcpForeignSSRC)

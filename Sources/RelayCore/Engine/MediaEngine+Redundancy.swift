@@ -118,6 +118,11 @@ extension MediaEngine {
             earlier.marker = false
             recent.pointee.store(index &- age, timestamp: earlier.timestamp, payload, byteCount: block.byteCount)
             counters.packetsRecovered &+= 1
+            if track.pointee.isRecorded {
+                record(
+                    timestamp: earlier.timestamp, marker: false, payload: payload, payloadByteCount: block.byteCount,
+                    index: index &- age, source: source, track: track, now: now)
+            }
             var slot = track.pointee.firstSubscription
             while slot >= 0 {
                 let subscription = subscriptions[slot]

@@ -34,6 +34,8 @@ public final class MediaEngine {
     let keptBytes: KeptBytes
     let sounds = SoundStore()
     let checkBudget: CheckBudget
+    /// What recorded rooms sent since it was emptied.
+    public let recorded = RecordedBatch()
     // Slabs, reached by transport index times the per-transport bound, or by index from a free list.
     let transports: UnsafeMutablePointer<Transport>
     let paths: UnsafeMutablePointer<Path>
@@ -214,6 +216,9 @@ public final class MediaEngine {
         case .stopPlaying(let handle, let prompt):
             guard let index = transportByHandle[handle] else { return }
             stopPlaying(index, prompt, now: now)
+        case .record(let order): record(order, now: now)
+        case .nameRecorded: break
+        case .stopRecording(let recording): stopRecording(recording, now: now)
         case .adopted: isAlone = false
         // The shell looks at what comes and goes; the engine does not know.
         case .capture, .stopCapture: break

@@ -4,7 +4,7 @@ import RTPCore
 
 private enum CommandNumber: UInt8 {
     case create = 1, join, remove, restartICE, adopted, shutDown, gates, slots, sound, play, stopPlaying, capture,
-        stopCapture
+        stopCapture, record, nameRecorded, stopRecording
 }
 
 extension LinkWriter {
@@ -61,6 +61,16 @@ extension LinkWriter {
         case .stopCapture(let id):
             append(CommandNumber.stopCapture.rawValue)
             append(id.value)
+        case .record(let order):
+            append(CommandNumber.record.rawValue)
+            append(order)
+        case .nameRecorded(let recording, let participant):
+            append(CommandNumber.nameRecorded.rawValue)
+            append(recording.value)
+            append(participant)
+        case .stopRecording(let recording):
+            append(CommandNumber.stopRecording.rawValue)
+            append(recording.value)
         case .adopted: append(CommandNumber.adopted.rawValue)
         case .shutDown: append(CommandNumber.shutDown.rawValue)
         }
@@ -149,6 +159,11 @@ extension LinkReader {
             return .capture(
                 CaptureOrder(id: id, room: room, duration: .nanoseconds(nanoseconds), byteLimit: Int(limit)))
         case .stopCapture: return .stopCapture(CaptureID(try integer()))
+        case .record: return .record(try recordingOrder())
+        case .nameRecorded:
+            let recording = try recording()
+            return .nameRecorded(recording, try recordedParticipant())
+        case .stopRecording: return .stopRecording(try recording())
         case .adopted: return .adopted
         case .shutDown: return .shutDown
         }

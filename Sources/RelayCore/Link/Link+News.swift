@@ -4,7 +4,7 @@ import RTPCore
 
 private enum NewsNumber: UInt8 {
     case prepared = 1, joined, ended, interrupted, recovered, pathChanged, media, statistics, removed, slots, speaker,
-        played
+        played, recorded
 }
 
 extension LinkWriter {
@@ -33,6 +33,10 @@ extension LinkWriter {
             append(.played, participant, at)
             append(prompt.value)
             append(end.rawValue)
+        case .recorded(let report, let at):
+            append(NewsNumber.recorded.rawValue)
+            append(report)
+            append(at.nanoseconds)
         case .removed(let participant, let statistics, let at):
             append(.removed, participant, at)
             append(statistics)
@@ -79,6 +83,7 @@ extension LinkWriter {
             writer.append(transport.isSpeaker)
             writer.append(optional: transport.prompt?.value)
         }
+        append(list: hello.recordings) { $0.append($1.value) }
         append(list: hello.news) { $0.append($1) }
     }
 
@@ -100,6 +105,10 @@ extension LinkWriter {
 extension LinkReader {
     mutating func news() throws(LinkRefusal) -> WorkerNews {
         let number: NewsNumber = try choice("news")
+        guard number != .recorded else {
+            let report = try recordingReport()
+            return .recorded(report, at: try instant())
+        }
         let participant = try participant()
         let at = try instant()
         switch number {
@@ -118,6 +127,7 @@ extension LinkReader {
         case .played:
             let prompt = try prompt()
             return .played(participant, prompt, try choice("prompt end"), at: at)
+        case .recorded: preconditionFailure("a report was read before")
         case .removed: return .removed(participant, try statistics(), at: at)
         }
     }
@@ -162,6 +172,9 @@ extension LinkReader {
         let transports = try list(elementByteCount: 32, limit: 1 << 20, "transports") {
             (reader) throws(LinkRefusal) in try reader.snapshot()
         }
+        let recordings = try list(elementByteCount: 8, limit: 1 << 16, "recordings") {
+            (reader) throws(LinkRefusal) in try reader.recording()
+        }
         let news = try list(elementByteCount: 17, limit: 1 << 20, "news") {
             (reader) throws(LinkRefusal) in try reader.news()
         }
@@ -169,7 +182,7 @@ extension LinkReader {
             worker: worker, processID: processID,
             endpoint: WorkerEndpoint(candidates: candidates, fingerprint: fingerprint),
             transports: transports,
-            news: news)
+            news: news, recordings: recordings)
     }
 
     private mutating func snapshot() throws(LinkRefusal) -> TransportSnapshot {

@@ -23,13 +23,15 @@ public struct ParticipantID: Hashable, Sendable, Codable, CustomStringConvertibl
 public func isIdentifier(_ text: String) -> Bool {
     let bytes = text.utf8
     guard (1...128).contains(bytes.count) else { return false }
-    return bytes.allSatisfy { byte in
-        switch byte {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
-            true
-        default: false
-        }
+    return bytes.allSatisfy(isIdentifierByte)
+}
+
+func isIdentifierByte(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
+        true
+    default: false
     }
 }
 

@@ -28,6 +28,12 @@ public enum WorkerCommand: Hashable, Sendable {
     /// Tell the headers of a room's datagrams, in and out. Answered by `LinkMessage.captured`, to the last part.
     case capture(CaptureOrder)
     case stopCapture(CaptureID)
+    /// Record the room from now on. The same recording again is ignored. Answered by `recorded` when it has ended.
+    case record(RecordingOrder)
+    /// Whom a recording's files belong to; before its media, or a little later.
+    case nameRecorded(RecordingHandle, RecordedParticipant)
+    /// End that recording. Unknown ones are no-ops.
+    case stopRecording(RecordingHandle)
     /// Everything known up to the hello's snapshot has been taken over: kept news may be dropped.
     case adopted
     /// Send close_notify to everybody and exit.
@@ -71,6 +77,8 @@ public enum WorkerNews: Hashable, Sendable {
     case speaker(ParticipantHandle, at: Instant)
     /// A prompt is over for the participant.
     case played(ParticipantHandle, PromptHandle, PromptEnd, at: Instant)
+    /// A recording is over, and its files are whole.
+    case recorded(RecordingReport, at: Instant)
     /// Removed by command: its last counters.
     case removed(ParticipantHandle, TransportStatistics, at: Instant)
 }
@@ -139,15 +147,18 @@ public struct WorkerHello: Hashable, Sendable {
     public var processID: Int32
     public var endpoint: WorkerEndpoint
     public var transports: [TransportSnapshot]
+    /// What it records.
+    public var recordings: [RecordingHandle]
     public var news: [WorkerNews]
     public init(
         worker: WorkerID, processID: Int32, endpoint: WorkerEndpoint, transports: [TransportSnapshot],
-        news: [WorkerNews]
+        news: [WorkerNews], recordings: [RecordingHandle] = []
     ) {
         self.worker = worker
         self.processID = processID
         self.endpoint = endpoint
         self.transports = transports
+        self.recordings = recordings
         self.news = news
     }
 }

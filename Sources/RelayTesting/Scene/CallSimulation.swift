@@ -242,7 +242,7 @@ public final class CallSimulation {
 
     /// One participant's news have an order: prepared, joined, then interrupted and recovered in turn, ended last and once.
     private func checkGrammar(_ news: WorkerNews) {
-        let handle = news.participant
+        guard let handle = news.participant else { return }
         var phase = phases[handle] ?? NewsPhase()
         expect(!phase.hasEnded, "news of \(handle.value) after its end: \(news)")
         switch news {
@@ -272,6 +272,7 @@ public final class CallSimulation {
             expect(phase.isJoined, "media news of somebody who has not joined: \(news)")
         case .pathChanged:
             expect(phase.isPrepared, "a path change before prepared")
+        case .recorded: break
         }
         phases[handle] = phase
     }

@@ -19,6 +19,10 @@ final class ConductorHarness {
     /// What they were given and told to play.
     private(set) var sounds: [WorkerID: [SoundID]] = [:]
     var playing: [ParticipantHandle: PromptOrder] = [:]
+    /// What they record, whose names they were told, what they were told to end.
+    var recording: [WorkerID: [RecordingOrder]] = [:]
+    private(set) var named: [RecordingHandle: [String]] = [:]
+    private(set) var stopped: [RecordingHandle] = []
     private var isDetached: Set<WorkerID> = []
     /// What a journal would have: the newest record of every room, and the idempotency keys.
     private(set) var journal: [RoomID: RoomRecord] = [:]
@@ -118,7 +122,9 @@ final class ConductorHarness {
         }
         #expect(event.roomSeq == nextRoomSeqs[room, default: 1], "roomSeq of \(room) has a gap")
         nextRoomSeqs[room] = event.roomSeq + 1
-        #expect(!closedRooms.contains(room), "\(event.type) after room.closed in \(room)")
+        // A recording's files are whole a little later.
+        let isLate = closedRooms.contains(room) && event.type != .recordingEnded
+        #expect(!isLate, "\(event.type) after room.closed in \(room)")
         if event.type == .roomClosed { closedRooms.insert(room) }
     }
 
@@ -134,6 +140,9 @@ final class ConductorHarness {
             #expect(sounds[worker, default: []].contains(order.sound), "an order for a sound that was not given")
             playing[handle] = order
         case .stopPlaying(let handle, let prompt): if playing[handle]?.prompt == prompt { playing[handle] = nil }
+        case .record(let order): recording[worker, default: []].append(order)
+        case .nameRecorded(let handle, let participant): named[handle, default: []].append(participant.uid)
+        case .stopRecording(let handle): stopped.append(handle)
         case .join, .restartICE, .slots, .adopted, .capture, .stopCapture: break
         case .shutDown: held[worker] = nil
         }
@@ -270,7 +279,8 @@ final class ConductorHarness {
 
     @discardableResult
     func connect(
-        _ worker: WorkerID, transports: [TransportSnapshot] = [], news: [WorkerNews] = []
+        _ worker: WorkerID, transports: [TransportSnapshot] = [], news: [WorkerNews] = [],
+        recordings: [RecordingHandle] = []
     ) -> ConductorTurn {
         for other in held.keys where other.index == worker.index { held[other] = nil }
         held[worker] = Set(transports.map(\.participant))
@@ -279,7 +289,8 @@ final class ConductorHarness {
         return decide(
             .workerConnected(
                 WorkerHello(
-                    worker: worker, processID: 100, endpoint: conductorEndpoint, transports: transports, news: news)))
+                    worker: worker, processID: 100, endpoint: conductorEndpoint, transports: transports, news: news,
+                    recordings: recordings)))
     }
 
     func lose(_ worker: WorkerID) {

@@ -200,7 +200,7 @@ final class History {
                 break
             }
             transports[index].prompt = nil
-        case .restartICE, .slots, .sound, .adopted, .capture, .stopCapture: break
+        case .restartICE, .slots, .sound, .adopted, .capture, .stopCapture, .record, .nameRecorded, .stopRecording: break
         }
         held[worker] = transports
     }
