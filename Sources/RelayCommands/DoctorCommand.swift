@@ -8,13 +8,20 @@ enum DoctorCommand {
         _ arguments: [String], _ environment: [String: String], _ terminal: Terminal, output: (String) -> Void
     ) -> ExitCode {
         let findings: [Finding]
+        var nodeOptions = arguments.filter { $0 != "--json" }
+        var stun: String?
+        if let at = nodeOptions.firstIndex(of: "--stun"), at + 1 < nodeOptions.count {
+            stun = nodeOptions[at + 1]
+            nodeOptions.removeSubrange(at...at + 1)
+        }
         do throws(ServeOptions.Refusal) {
             let options = try ServeOptions(
-                arguments: arguments.filter { $0 != "--json" }, environment: environment,
+                arguments: nodeOptions, environment: environment,
                 processors: sysconf(Int32(_SC_NPROCESSORS_ONLN)))
             let source = options.configFile.map { "good, with \($0)" } ?? "good, without a file"
             findings =
-                [Finding("configuration", .ok, source)] + Doctor.findings(options, HostProbe.facts(for: options))
+                [Finding("configuration", .ok, source)]
+                + Doctor.findings(options, HostProbe.facts(for: options, stun: stun))
         } catch {
             findings = [
                 Finding(

@@ -1,8 +1,11 @@
+import RelayCore
+
 // What a node keeps and reads: data folder, certificate, keys, webhooks.
 
 extension Doctor {
     static func files(_ options: ServeOptions, _ facts: HostFacts) -> [Finding] {
-        [data(options, facts)] + certificate(options, facts) + keys(options, facts) + webhooks(options)
+        [data(options, facts)] + recordings(options, facts) + certificate(options, facts) + keys(options, facts)
+            + webhooks(options)
     }
 
     private static func data(_ options: ServeOptions, _ facts: HostFacts) -> Finding {
@@ -36,6 +39,35 @@ extension Doctor {
                 advice: "make room, or keep less by --retain-mebibytes")
         }
         return Finding("data", .ok, words)
+    }
+
+    private static func recordings(_ options: ServeOptions, _ facts: HostFacts) -> [Finding] {
+        guard let folder = facts.recordings else { return [] }
+        if let fault = folder.fault {
+            return [
+                Finding(
+                    "recordings", .fail, "\(folder.path) \(fault)",
+                    advice: "give it to the user that runs the node, mode 0700, or name another by --recordings")
+            ]
+        }
+        let free = folder.freeByteCount >> 20
+        let words = "\(folder.path)\(folder.exists ? "" : " (made at the first recording)"), \(free) MiB free"
+        let wanted = min(options.recordingsByteLimit >> 20, options.recordingBounds.mebibytes)
+        guard free >= wanted else {
+            return [
+                Finding(
+                    "recordings", .warn, words + "; one recording may take \(wanted) MiB",
+                    advice: "make room, or record less by --recording-mebibytes: a full disk ends recordings")
+            ]
+        }
+        guard folder.filesystem != .memory else {
+            return [
+                Finding(
+                    "recordings", .warn, words + ", in memory: they are gone after a restart of the machine",
+                    advice: "name a folder on a disk by --recordings")
+            ]
+        }
+        return [Finding("recordings", .ok, words)]
     }
 
     private static func certificate(_ options: ServeOptions, _ facts: HostFacts) -> [Finding] {

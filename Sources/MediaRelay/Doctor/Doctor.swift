@@ -4,7 +4,8 @@ import RTPCore
 /// `HostProbe`.
 package enum Doctor {
     package static func findings(_ options: ServeOptions, _ facts: HostFacts) -> [Finding] {
-        ports(options, facts) + announced(options, facts) + host(facts) + files(options, facts)
+        ports(options, facts) + announced(options, facts) + outside(options, facts) + host(facts)
+            + files(options, facts)
     }
 
     // MARK: Ports
@@ -109,6 +110,36 @@ package enum Doctor {
             findings.append(Finding("announce", .ok, list(usable)))
         }
         return findings
+    }
+
+    /// What a STUN server sees against what clients are told.
+    private static func outside(_ options: ServeOptions, _ facts: HostFacts) -> [Finding] {
+        switch facts.outside {
+        case nil: return []
+        case .failed(let cause):
+            return [
+                Finding(
+                    "outside", .warn, "not seen from outside: \(cause)",
+                    advice: "let UDP out to the STUN server, or name another one by --stun HOST:PORT")
+            ]
+        case .seen(let addresses):
+            let told = options.announce.isEmpty ? facts.localAddresses : options.announce
+            let missing = addresses.filter { !told.contains($0) }
+            guard missing.isEmpty else {
+                let words = missing.joined(separator: ", ")
+                return [
+                    Finding(
+                        "outside", .warn, "seen from outside as \(words), which clients are not told",
+                        advice: missing.map { "--announce \($0)" }.joined(separator: " ")
+                            + ", and let the router forward the media ports to this host")
+                ]
+            }
+            return [
+                Finding(
+                    "outside", .ok, "seen from outside as \(addresses.joined(separator: ", ")), which clients are told",
+                    advice: "whether the media ports are open from there, only a client from there can tell")
+            ]
+        }
     }
 
     private static func list(_ addresses: [(String, AddressKind)]) -> String {

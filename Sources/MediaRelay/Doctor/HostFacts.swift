@@ -28,6 +28,17 @@ package struct HostFacts: Sendable {
         package var isOpenToOthers: Bool
     }
 
+    /// From where a STUN server saw us.
+    package enum OutsideView: Hashable, Sendable {
+        /// Addresses, one of each family that reached it.
+        case seen([String])
+        case failed(String)
+    }
+
+    /// Nil: nobody was asked.
+    package var outside: OutsideView?
+    /// The folder of recordings; nil: there is none.
+    package var recordings: Folder?
     /// By the endpoint's text.
     package var http: [String: Binding] = [:]
     package var admin: Binding?

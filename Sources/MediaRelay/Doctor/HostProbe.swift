@@ -7,7 +7,8 @@ import RelayCore
 
 /// Looks at the host for a node with given options. Binds ports for a moment and lets them go; changes nothing, judges nothing.
 package enum HostProbe {
-    package static func facts(for options: ServeOptions) -> HostFacts {
+    /// - Parameter stun: a server to ask where we come from, `HOST:PORT`; nil: nobody is asked.
+    package static func facts(for options: ServeOptions, stun: String? = nil) -> HostFacts {
         var facts = HostFacts()
         for endpoint in options.http { facts.http[endpoint.text] = listening(endpoint.address, endpoint.port) }
         facts.admin = options.admin.map { listening($0.address, $0.port) }
@@ -21,6 +22,8 @@ package enum HostProbe {
         facts.kernel = text(of: "/proc/sys/kernel/osrelease")
         facts.canSegment = lio_can_segment() == 1
         facts.data = folder(options.data)
+        facts.recordings = options.recordings.map { folder($0) }
+        facts.outside = stun.map { StunProbe.ask($0) }
         if let certificate = options.tlsCertificate, let key = options.tlsKey {
             facts.certificate = CertificateFacts(certificate: certificate, key: key)
         }

@@ -42,6 +42,66 @@ import Testing
         return path
     }()
 
+    @Test("an address that is seen from outside and told to nobody is to be announced")
+    func outside() throws {
+        #expect(try status("outside") == nil)
+        #expect(try status("outside") { $0.outside = .seen(["203.0.113.7"]) } == .ok)
+        let found = try findings("outside") { $0.outside = .seen(["198.51.100.9"]) }
+        #expect(found.map(\.status) == [.warn] && found[0].advice?.contains("--announce 198.51.100.9") == true)
+        #expect(try status("outside", ["--announce", "198.51.100.9"]) { $0.outside = .seen(["198.51.100.9"]) } == .ok)
+        #expect(try status("outside") { $0.outside = .failed("s:1 did not answer") } == .warn)
+    }
+
+    @Test("a STUN server is asked and its answer read; one that is not there is said so")
+    func stun() throws {
+        let server = try UDPSocket(binding: PeerAddress(ipv4: 0x7F00_0001, port: 0))
+        let port = server.address.port
+        let descriptor = server.descriptor
+        let thread = try Thread(named: "stun") {
+            var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            guard poll(&waiting, 1, 10_000) > 0 else { return }
+            var request = [UInt8](repeating: 0, count: 100)
+            var from = sockaddr_in()
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let count = withUnsafeMutablePointer(to: &from) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    recvfrom(descriptor, &request, request.count, 0, $0, &length)
+                }
+            }
+            let bytes = Array(request.prefix(max(0, count)))
+            guard count == 20, let message = STUNMessage(bytes.span) else { return }
+            let answer = [UInt8](capacity: 64) { out in
+                var writer = STUNWriter(.success, transactionID: message.transactionID, to: &out)
+                writer.appendMappedAddress(PeerAddress(ipv4: 0xC633_6409, port: 4_000), to: &out)
+            }
+            _ = withUnsafePointer(to: &from) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    sendto(descriptor, answer, answer.count, 0, $0, length)
+                }
+            }
+        }
+        #expect(StunProbe.ask("127.0.0.1:\(port)") == .seen(["198.51.100.9"]))
+        thread.join()
+        #expect(StunProbe.ask("here") == .failed("here is not HOST:PORT"))
+    }
+
+    @Test("recordings: a folder that can not be used, and a disk without room for one")
+    func recordings() throws {
+        let folder = HostFacts.Folder(path: "/r", exists: true, fault: nil, freeByteCount: 1 << 40, filesystem: .local)
+        #expect(try status("recordings") == nil)
+        #expect(try status("recordings", ["--recordings", "/r"]) { $0.recordings = folder } == .ok)
+        #expect(
+            try status("recordings", ["--recordings", "/r"]) {
+                $0.recordings = folder
+                $0.recordings?.freeByteCount = 1 << 20
+            } == .warn)
+        #expect(
+            try status("recordings", ["--recordings", "/r"]) {
+                $0.recordings = folder
+                $0.recordings?.fault = "is not a folder"
+            } == .fail)
+    }
+
     /// The findings of a check on a host that differs from a healthy one.
     private func findings(
         _ check: String, _ arguments: [String] = [], _ change: (inout HostFacts) -> Void = { _ in }
