@@ -50,7 +50,7 @@ public enum LinkRefusal: Error, Hashable, Sendable {
 /// Numbers of the link's format.
 public enum LinkFormat {
     /// Raised with every change of the bytes: control and workers of different builds then refuse each other.
-    public static let version: UInt8 = 8
+    public static let version: UInt8 = 9
     /// A frame's length field, and version and kind behind it.
     static let lengthByteCount = 4
     static let headByteCount = 2
