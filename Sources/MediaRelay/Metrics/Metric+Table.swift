@@ -171,6 +171,10 @@ extension Metric {
         own("stream_sent_bytes_total", .counter, "In those."),
         own("mailbox_refusals_total", .counter, "Messages between its threads that found no room."),
         own("news_kept", .gauge, "News that control may not have taken over yet."),
+        own("recordings", .gauge, "Recordings that are being made."),
+        own("recordings_ended_total", .counter, "Recordings that have ended."),
+        own("recorded_bytes_total", .counter, "Bytes written into recordings."),
+        own("recorded_packets_dropped_total", .counter, "Packets that the recorder had no room for: a slow disk."),
         own("news_dropped_total", .counter, "News that were too many to keep while control was away."),
     ]
 
