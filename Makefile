@@ -4,7 +4,7 @@ SWIFT ?= swift
 PORT ?= 8080
 MEDIA_PORT ?= 40000
 
-.PHONY: run build test test-unit test-interop test-load test-attack fuzz coverage sbom soak histories simulate attack faults bench bench-quick bench-ring lab format clean packages
+.PHONY: run build test test-unit test-interop test-load test-attack fuzz coverage mutate sbom soak histories simulate attack faults bench bench-quick bench-ring lab format clean packages
 
 ## Build, start the relay and the signaling server of examples/signaling: http://127.0.0.1:8080/ (LAN=1: HTTPS, for a phone).
 run: build
@@ -70,6 +70,11 @@ fuzz: packages
 LEAST ?= 95
 coverage: packages
 	scripts/coverage.py --least $(LEAST)
+
+## Every comparison by which RTPCore's parsers bound their reading, changed by one or turned round: which changes no test notices.
+## ONLY=SDP: those of that folder or file.
+mutate: packages
+	scripts/mutate.py $(if $(ONLY),--only $(ONLY))
 
 ## The software bill of materials of the release binary: CycloneDX JSON in OUT.
 OUT ?= .build/media-relay.cdx.json

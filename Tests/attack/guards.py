@@ -130,10 +130,11 @@ GUARDS = {
          "guard OFF || (lengthCount <= 1 && codingCount <= 1 && lengthCount + codingCount <= 1) else {")),
     "secrets": Guard(
         "offers are logged", ["T88"],
-        ("Sources/MediaRelay/Control/ControlLoop.swift", "            forms[id] = form\n", """            if OFF, case .prepare(_, _, let offer, _, _) = request {
+        ("Sources/MediaRelay/Control/ControlLoop.swift", """        case .request(let id, let principal, let request, let form, let readAt, let key):
+""", """        case .request(let id, let principal, let request, let form, let readAt, let key):
+            if OFF, case .prepare(_, _, let offer, _, _) = request {
                 log.write(.info, String(decoding: offer, as: UTF8.self))
             }
-            forms[id] = form
 """)),
 }
 
