@@ -31,6 +31,24 @@ import Testing
         #expect(path.queue > .milliseconds(500))
     }
 
+    @Test("a path that passes a quarter of what is sent is overrun within 200 ms, one that passes four fifths never")
+    mutating func overrun() {
+        for _ in 0..<10 { send(after: .milliseconds(100), service: .milliseconds(20)) }
+        let start = arrival
+        while !path.isOverrun, arrival - start < .seconds(1) {
+            send(after: .milliseconds(5), service: .milliseconds(20))
+        }
+        #expect(arrival - start <= .milliseconds(200))
+        var full = BusyPathTests()
+        for _ in 0..<10 { full.send(after: .milliseconds(100), service: .milliseconds(20)) }
+        var wasOverrun = false
+        for _ in 0..<100 {
+            full.send(after: .milliseconds(16), service: .milliseconds(20))
+            wasOverrun = wasOverrun || full.path.isOverrun
+        }
+        #expect(!wasOverrun && full.path.queue > .milliseconds(300))
+    }
+
     @Test("what passed then is known when less is sent")
     mutating func afterwards() throws {
         overload()
