@@ -64,6 +64,7 @@ import Testing
                     buffer.update(from: base, count: bytes.count)
                     engine.receive(buffer, count: bytes.count, from: sender.client.address, local: 0, now: now)
                 }
+                engine.finishBatch(now: now)
                 engine.transmit.removeAll()
             }
             return malloc_count() - before

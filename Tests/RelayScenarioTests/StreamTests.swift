@@ -87,6 +87,43 @@ import Testing
         #expect(b.client.counters.transportFeedbacks == 0)
     }
 
+    @Test(
+        "transport-cc feedback leaves together with media to the same client, and no later than 60 ms after what it tells of"
+    )
+    func feedbackRides() throws {
+        let scene = try CallScene()
+        let (a, _) = try scene.makePair { $0.dialect = .chromium }
+        scene.run(for: .seconds(1))
+        let address = a.client.address
+        var media: Set<Int64> = []
+        var feedback: [Int64] = []
+        scene.onTransmit = { [scene] bytes, to in
+            guard to == address, bytes[0] >> 6 == 2 else { return }
+            if bytes[1] == 205, bytes[0] & 31 == 15 { feedback.append(scene.now.nanoseconds) }
+            if !(192...223).contains(bytes[1]) { media.insert(scene.now.nanoseconds) }
+        }
+        scene.run(for: .seconds(5))
+        scene.onTransmit = nil
+        #expect((80...130).contains(feedback.count), "\(feedback.count)")
+        #expect(feedback.count { media.contains($0) } * 10 >= feedback.count * 9)
+        // The first packet behind a feedback comes within 20 ms; the wheel's slots are 5 ms.
+        for (earlier, later) in zip(feedback, feedback.dropFirst()) { #expect(later - earlier <= 85_000_000) }
+    }
+
+    @Test("feedback leaves in its time where no media goes to its client")
+    func feedbackAlone() throws {
+        let scene = try CallScene()
+        let (a, b) = try scene.makePair { $0.dialect = .chromium }
+        scene.run(for: .seconds(1))
+        scene.act(b.client) {
+            $0.mute(.audio, true); $0.mute(.video, true)
+        }
+        scene.run(for: .milliseconds(200))
+        let before = a.client.counters.transportFeedbacks
+        scene.run(for: .seconds(3))
+        #expect(a.client.counters.transportFeedbacks - before >= 30)
+    }
+
     @Test("sender and receiver reports come each second on both legs")
     func reports() throws {
         let scene = try CallScene()

@@ -103,6 +103,7 @@ final class EngineScene {
         guard !datagram.isEmpty, datagram.count <= 65_536 else { return }
         datagram.withUnsafeBufferPointer { buffer.update(from: $0.baseAddress.unsafelyUnwrapped, count: $0.count) }
         engine.receive(buffer, count: datagram.count, from: address, local: 0, now: now)
+        engine.finishBatch(now: now)
         settle()
     }
 

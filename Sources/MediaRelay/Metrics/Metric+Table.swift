@@ -169,6 +169,10 @@ extension Metric {
         own("stream_received_bytes_total", .counter, "In those."),
         own("stream_frames_sent_total", .counter, "Frames written to TCP."),
         own("stream_sent_bytes_total", .counter, "In those."),
+        own(
+            "turns_total", .counter, "Turns of the media loop, by how long they took: what comes meanwhile waits.",
+            "length",
+            TurnLengths.names),
         own("mailbox_refusals_total", .counter, "Messages between its threads that found no room."),
         own("news_kept", .gauge, "News that control may not have taken over yet."),
         own("recordings", .gauge, "Recordings that are being made."),

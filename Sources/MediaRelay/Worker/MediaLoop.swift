@@ -10,6 +10,13 @@ final class MediaLoop {
     /// Receive batches of 64 per turn and socket before link, handshaker and timers get their turn.
     private static let batchesPerTurn = 4
     private static let countersInterval = Interval.seconds(2)
+    /// Transports whose timers are served between two looks at the clock, and the time after which media has its turn again.
+    private static let timersAtOnce = 8
+    private static let timerShare = Interval.microseconds(50)
+    /// Timers wait this much longer where media comes, which wakes the loop anyway.
+    private static let timerPatience = Interval.milliseconds(1)
+    /// Timers that are this late are served whatever else there is.
+    private static let timerDelay = Interval.milliseconds(10)
     /// Tokens; the sockets have 0 and up, `MediaStreams` has its own.
     private static let linkToken: UInt64 = 100
     private static let handshakerToken: UInt64 = 101
@@ -40,6 +47,9 @@ final class MediaLoop {
     /// Since the last batch, or the last of a connection's bytes, came.
     private var hasLookedAtLink = false
     private var loggedErrors = LoggedErrors()
+    /// The last turn brought datagrams.
+    private var hadMedia = false
+    private var turns = TurnLengths()
     /// Nil but while an operator looks at a call.
     var capture: PacketCapture?
     let table: LocalAddressTable
@@ -88,37 +98,31 @@ final class MediaLoop {
     }
 
     private func turn() {
+        let timers = engine.deadline + (hadMedia ? Self.timerPatience : .zero)
         let deadline = min(
-            engine.deadline, link.deadline, meter.due, streams.deadline, capture?.deadline ?? .distantFuture)
+            timers, link.deadline, meter.due, streams.deadline, capture?.deadline ?? .distantFuture)
         let count = poller.wait(until: deadline, now: MonotonicClock.now())
         var now = MonotonicClock.now()
+        let start = now
+        var waited = Interval.zero
         var readySockets: UInt32 = 0
         for index in 0..<count {
             let event = poller.event(at: index)
-            switch event.token {
-            case Self.linkToken: receiveCommands(event, now: now)
-            case Self.handshakerToken: receiveHandshakes(now: now)
-            case Self.signalToken: receiveSignal()
-            case Self.recorderToken: receiveRecorder(now: now)
-            case MediaStreams.firstConnectionToken...: receiveStream(event, now: now)
-            default:
-                if event.isWritable { writer.flushBacklogs() }
-                if event.isReadable || event.isHungUp { readySockets |= 1 << UInt32(event.token) }
-            }
+            guard event.token < Self.linkToken else { continue }
+            if event.isWritable { writer.flushBacklogs() }
+            if event.isReadable || event.isHungUp { readySockets |= 1 << UInt32(event.token) }
         }
-        if readySockets != 0 {
-            if gather.isGathering { waitForMore() }
-            let began = now
-            let (packets, isEmpty) = receiveDatagrams(readySockets)
-            now = MonotonicClock.now()
-            meter.note(isEmpty: isEmpty, began: began, now: now)
-            gather.note(packets: packets, now: now, cpu: Self.threadCPU)
+        hadMedia = readySockets != 0
+        // Media first; but while more of it is waited for there is time for everything else.
+        let gathers = hadMedia && gather.isGathering
+        if hadMedia, !gathers { now = takeMedia(readySockets, began: start) }
+        for index in 0..<count { handle(poller.event(at: index), now: now) }
+        if gathers {
+            if engine.deadline <= now { serveTimers(now: now) }
+            waited = waitForMore(until: start + GatherPolicy.wait)
+            now = takeMedia(readySockets, began: start)
         }
-        if engine.deadline <= now {
-            engine.receiveOverflows = reader.overflowCount
-            engine.advance(to: now)
-            passOn(now: now)
-        }
+        if engine.deadline <= now, !gathers { serveTimers(now: now) }
         if let capture, capture.deadline <= now { tellCapture(now: now) }
         if streams.deadline <= now {
             streams.sweep(now: now, isKnown: engine.isKnown)
@@ -126,6 +130,33 @@ final class MediaLoop {
         }
         keepLink(now: now)
         if writer.blockedSockets != watchedForRoom { watchForRoom() }
+        turns.note(MonotonicClock.now() - start - waited)
+    }
+
+    private func handle(_ event: Poller.Event, now: Instant) {
+        switch event.token {
+        case ..<Self.linkToken: break
+        case Self.linkToken: receiveCommands(event, now: now)
+        case Self.handshakerToken: receiveHandshakes(now: now)
+        case Self.signalToken: receiveSignal()
+        case Self.recorderToken: receiveRecorder(now: now)
+        default: receiveStream(event, now: now)
+        }
+    }
+
+    /// Timers in small shares, so that no packet waits for those of hundreds of participants. What is left is due at once in
+    /// the next turn, behind the media that has come meanwhile.
+    private func serveTimers(now: Instant) {
+        engine.receiveOverflows = reader.overflowCount
+        if engine.deadline + Self.timerDelay <= now {
+            engine.advance(to: now)
+            return passOn(now: now)
+        }
+        let end = now + Self.timerShare
+        repeat {
+            engine.advance(to: now, limit: Self.timersAtOnce)
+            passOn(now: now)
+        } while engine.deadline <= now && MonotonicClock.now() < end
     }
 
     // MARK: - Datagrams
@@ -139,6 +170,15 @@ final class MediaLoop {
                 socket.descriptor, token: UInt64(index), for: writer.blockedSockets & bit != 0 ? .both : .reading)
         }
         watchedForRoom = writer.blockedSockets
+    }
+
+    /// Reads what there is for a turn that began at `began`, and returns the time behind it.
+    private func takeMedia(_ readySockets: UInt32, began: Instant) -> Instant {
+        let (packets, isEmpty) = receiveDatagrams(readySockets)
+        let now = MonotonicClock.now()
+        meter.note(isEmpty: isEmpty, began: began, now: now)
+        gather.note(packets: packets, now: now, cpu: Self.threadCPU)
+        return now
     }
 
     /// Reads the ready sockets in turn, a batch each, until they are empty or the turn's share is used up.
@@ -158,6 +198,7 @@ final class MediaLoop {
                         datagram.pointee.bytes, count: datagram.pointee.byteCount, from: datagram.pointee.peer,
                         local: datagram.pointee.local, now: now)
                 }
+                engine.finishBatch(now: now)
                 passOn(now: now)
                 packets += received
                 if received < DatagramReader.slotCount { ready &= ~(1 << UInt32(socket)) }
@@ -212,9 +253,13 @@ final class MediaLoop {
         if !news.isEmpty { link.tell(news, now: now) }
     }
 
-    private func waitForMore() {
-        var time = timespec(tv_sec: 0, tv_nsec: Int(GatherPolicy.wait.nanoseconds))
+    /// Returns how long it waited.
+    private func waitForMore(until end: Instant) -> Interval {
+        let before = MonotonicClock.now()
+        guard before < end else { return .zero }
+        var time = timespec(tv_sec: 0, tv_nsec: Int((end - before).nanoseconds))
         nanosleep(&time, nil)
+        return MonotonicClock.now() - before
     }
 
     // MARK: - Handshaker, link, signals
@@ -300,7 +345,7 @@ final class MediaLoop {
         countersDue = now + Self.countersInterval
         link.tell(
             WorkerCounter.all(
-                engine: engine.counters, reader: reader, writer: writer, streams: streams,
+                engine: engine.counters, reader: reader, writer: writer, streams: streams, turns: turns,
                 handshakes: handshaker.counters,
                 refusedPosts: handshaker.refusedCount, keptNews: link.keptNewsCount,
                 droppedNews: link.droppedNewsCount, transports: engine.transportCount,

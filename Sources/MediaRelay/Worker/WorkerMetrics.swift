@@ -7,8 +7,8 @@ extension WorkerCounter {
     /// Everything that a worker counts, engine and sockets and handshaker.
     static func all(
         engine: EngineCounters, reader: DatagramReader, writer: DatagramWriter, streams: MediaStreams,
-        handshakes: HandshakeCounters, refusedPosts: UInt64, keptNews: Int, droppedNews: UInt64, transports: Int,
-        usage: WorkerUsage, recorder: RecorderThread.Counters
+        turns: TurnLengths, handshakes: HandshakeCounters, refusedPosts: UInt64, keptNews: Int, droppedNews: UInt64,
+        transports: Int, usage: WorkerUsage, recorder: RecorderThread.Counters
     ) -> [WorkerCounter] {
         var counters = [
             WorkerCounter("transports", UInt64(transports)),
@@ -56,6 +56,9 @@ extension WorkerCounter {
         }
         for rank in SendRank.allCases {
             counters.append(WorkerCounter("send_drops_total", label: rank.name, writer.droppedCount(rank)))
+        }
+        for (place, count) in turns.counts.enumerated() {
+            counters.append(WorkerCounter("turns_total", label: TurnLengths.names[place], count))
         }
         for end in StreamEnd.allCases {
             counters.append(WorkerCounter("stream_ends_total", label: end.name, streams.counters[end]))

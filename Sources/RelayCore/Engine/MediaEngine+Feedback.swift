@@ -147,6 +147,30 @@ extension MediaEngine {
         }
     }
 
+    /// Media has been made for a sender to whom feedback is soon due.
+    @inline(never) func noteFeedbackRider(_ index: Int32) {
+        guard feedbackRiderCount < Limits.feedbackRiders,
+            feedbackRiderCount == 0 || feedbackRiders[feedbackRiderCount &- 1] != index
+        else { return }
+        feedbackRiders[feedbackRiderCount] = index
+        feedbackRiderCount &+= 1
+    }
+
+    /// A receive batch has been worked on: feedback that is soon due goes along with media to the same client, as the last part of
+    /// the same message, rather than later by a wake-up and a message of its own. Without this it leaves when its time has come.
+    public func finishBatch(now: Instant) {
+        guard feedbackRiderCount > 0 else { return }
+        for place in 0..<feedbackRiderCount where transmit.room > 2 {
+            let index = feedbackRiders[place]
+            guard transports[Int(index)].flags.contains(.hasKeys),
+                transports[Int(index)].nextTransportFeedback - now < Limits.feedbackLead
+            else { continue }
+            sendTransportFeedback(index, now: now)
+            reschedule(index, now: now)
+        }
+        feedbackRiderCount = 0
+    }
+
     // MARK: Repair upstream
 
     /// NACKs and key-frame requests that are due for what `index` sends.

@@ -102,6 +102,9 @@ extension MediaEngine {
             out, headerByteCount: headerByteCount, payload: body, payloadByteCount: bodyByteCount, ssrc: ssrc,
             index: sequence)
         transmit.commit(byteCount: total, to: receiver.pointee.peer, local: receiver.pointee.local)
+        if receiver.pointee.nextTransportFeedback.nanoseconds &- now.nanoseconds < Limits.feedbackLead.nanoseconds {
+            noteFeedbackRider(subscription.pointee.receiver)
+        }
         if isNumbered {
             receiver.pointee.downlink?.pointee.estimator.sent(
                 byteCount: total &+ Downlink.pathByteCount, at: now, probe: activeProbe)

@@ -56,6 +56,9 @@ public final class MediaEngine {
     let redBlocks: UnsafeMutablePointer<REDBlock>
     var redBlockCount = 0
     let redPayload: UnsafeMutablePointer<UInt8>
+    /// Whom media has been made for in the batch at hand while feedback to them is soon due.
+    let feedbackRiders: UnsafeMutablePointer<Int32>
+    var feedbackRiderCount = 0
     /// The probe that the packet being written belongs to; 0: none.
     var activeProbe: UInt8 = 0
 
@@ -114,6 +117,7 @@ public final class MediaEngine {
         elements = .allocate(capacity: 16)
         redBlocks = .allocate(capacity: RecentAudio.deepest)
         redPayload = .allocate(capacity: Limits.redPayloadByteCount)
+        feedbackRiders = .allocate(capacity: Limits.feedbackRiders)
         scratch = .allocate(capacity: TransmitBatch.slotByteCount)
         scratch.initialize(repeating: 0)
         probeSamples = .allocate(capacity: LevelProbe.sampleCount)
@@ -135,6 +139,7 @@ public final class MediaEngine {
         elements.deallocate()
         redBlocks.deallocate()
         redPayload.deallocate()
+        feedbackRiders.deallocate()
         scratch.deallocate()
         probeSamples.deallocate()
     }
@@ -227,16 +232,22 @@ public final class MediaEngine {
         }
     }
 
-    /// Periodic work that is due: checks, liveness, reports, feedback, repair.
-    public func advance(to now: Instant) {
-        while let index = timers.popDue(at: now) {
+    /// Periodic work that is due: checks, liveness, reports, feedback, repair. Of at most `limit` transports and rooms: what
+    /// is due of others stays due.
+    public func advance(to now: Instant, limit: Int = .max) {
+        var served = 0
+        while served < limit, let index = timers.popDue(at: now) {
             service(index, now: now)
+            served &+= 1
             if needsFlush {
                 // The shell sends and comes back: what is due stays due.
                 return
             }
         }
-        while let room = roomTimers.popDue(at: now) { serviceRoom(room, now: now) }
+        while served < limit, let room = roomTimers.popDue(at: now) {
+            serviceRoom(room, now: now)
+            served &+= 1
+        }
     }
 
     /// Requests for the handshaker since the last call, in order.

@@ -71,8 +71,12 @@ public enum Limits {
     static let deadPath = Interval.milliseconds(300)
     /// Sender and receiver reports (RFC 3550 §6.2 allows less than 5 s for a small session).
     static let reportInterval = Interval.seconds(1)
-    /// transport-cc feedback (EXPERIMENTS.md B: accepted by all clients that negotiate it).
-    static let transportFeedbackInterval = Interval.milliseconds(50)
+    /// transport-cc feedback (EXPERIMENTS.md B: accepted by all clients that negotiate it): at the latest so long after the first
+    /// packet that it tells of. From `feedbackLead` before on it goes along with media to the same client, some 45 ms on average.
+    static let transportFeedbackInterval = Interval.milliseconds(60)
+    static let feedbackLead = Interval.milliseconds(20)
+    /// Clients that it goes along to in one receive batch; to others it goes by itself.
+    static let feedbackRiders = 64
     /// The same while only audio comes: there is no rate to steer, and feedback for two packets costs as much as for twenty.
     static let audioFeedbackInterval = Interval.milliseconds(200)
     /// How often who is heard and seen in a group is chosen anew, while somebody speaks.

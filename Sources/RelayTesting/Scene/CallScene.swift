@@ -268,6 +268,7 @@ public final class CallScene {
         let count = min(bytes.count, 65_536)
         for index in 0..<count { buffer[index] = bytes[index] }
         engine.receive(buffer, count: count, from: peer, local: 0, now: now)
+        engine.finishBatch(now: now)
         settle()
     }
 
