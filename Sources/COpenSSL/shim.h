@@ -1,9 +1,12 @@
 // OpenSSL 3 for Swift. Macros and variadic calls that Swift cannot import stand here as static inline functions.
 #pragma once
+// Engines are deprecated: `COpenSSL_decode_ec_keys_directly` needs one, and is nothing where they are gone.
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/bio.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
+#include <openssl/engine.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -38,6 +41,34 @@ static inline void COpenSSL_set_mtu(SSL *ssl, long count) { (void)SSL_set_mtu(ss
 static inline int COpenSSL_BIO_reset(BIO *bio) { return BIO_reset(bio); }
 static inline EVP_PKEY *COpenSSL_P256_keygen(void) { return EVP_EC_gen("P-256"); }
 static inline int COpenSSL_ERR_reason(unsigned long error) { return ERR_GET_REASON(error); }
+
+#if !defined(OPENSSL_NO_ENGINE) && OPENSSL_VERSION_NUMBER < 0x30200000L
+static inline int COpenSSL_ec_methods(ENGINE *engine, EVP_PKEY_METHOD **method, const int **kinds, int kind) {
+    static const int ours[] = {EVP_PKEY_EC};
+    (void)engine;
+    if (!method) {
+        *kinds = ours;
+        return 1;
+    }
+    *method = kind == EVP_PKEY_EC ? (EVP_PKEY_METHOD *)(uintptr_t)EVP_PKEY_meth_find(EVP_PKEY_EC) : NULL;
+    return *method != NULL;
+}
+#endif
+
+/// Public keys on elliptic curves, as in the certificate of each DTLS client, are read by OpenSSL's own reader at once. Before 3.2
+/// it gathers every decoder of every provider for each of them, which is a third of a handshake; keys that an engine might want
+/// take the direct way, and this is an engine that has nothing but OpenSSL's own methods. It holds for the whole process, and keys
+/// that are made afterwards are of the old kind, so: once, behind all keys of one's own. Returns 1 where it was needed and is done.
+static inline int COpenSSL_decode_ec_keys_directly(void) {
+#if !defined(OPENSSL_NO_ENGINE) && OPENSSL_VERSION_NUMBER < 0x30200000L
+    if (OPENSSL_version_major() == 3 && OPENSSL_version_minor() < 2) {
+        ENGINE *engine = ENGINE_new();
+        return engine && ENGINE_set_id(engine, "ec-direct") && ENGINE_set_name(engine, "EC keys, read directly")
+            && ENGINE_set_pkey_meths(engine, COpenSSL_ec_methods) && ENGINE_register_pkey_meths(engine);
+    }
+#endif
+    return 0;
+}
 
 /// The key block of a finished TLS 1.2 handshake with a SHA-256 suite (RFC 5246 §6.3). In C because parameters keep the
 /// pointers they are given. 1 on success.

@@ -42,6 +42,7 @@ package enum WorkerProcess {
             log.line("no DTLS certificate could be made")
             return .cryptography
         }
+        DTLSIdentity.readCertificatesDirectly()
         do throws(SystemError) {
             try serve(options, identity: identity, log: log)
             return .ended

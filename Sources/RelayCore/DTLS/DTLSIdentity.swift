@@ -38,6 +38,10 @@ public final class DTLSIdentity {
 
     deinit { SSL_CTX_free(context) }
 
+    /// Lets handshakes read clients' certificates the short way. Holds for the whole process and for keys that are made later, so it
+    /// is for a process that does nothing but handshakes with OpenSSL, behind its identity: a worker. Once.
+    public static func readCertificatesDirectly() { _ = COpenSSL_decode_ec_keys_directly() }
+
     static let maximumCertificateListByteCount = 16 * 1024
 }
 
