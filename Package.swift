@@ -67,7 +67,13 @@ let package = Package(
             swiftSettings: common),
         // The subcommands: what a human or a script at a terminal needs, over the public API.
         .target(
-            name: "RelayCommands", dependencies: ["MediaRelay", "RelayClient", "RelayCore"], swiftSettings: common),
+            name: "RelayCommands", dependencies: ["MediaRelay", "RelayClient", "RelayCore", "RelayLoadKit"],
+            swiftSettings: common),
+        // Clients by the thousand: `media-relay load` and the bench.
+        .target(
+            name: "RelayLoadKit",
+            dependencies: ["RelayTesting", "RelayClient", "RelayCore", "RTPCore", "MediaRelay", "CLinuxIO"],
+            swiftSettings: common),
         .executableTarget(
             name: "media-relay", dependencies: ["RelayCommands"], swiftSettings: common,
             linkerSettings: linkerSettings),
@@ -101,7 +107,9 @@ let package = Package(
         .target(name: "CHeap", path: "bench/CHeap", cSettings: cSettings),
         .executableTarget(
             name: "RelayLoad",
-            dependencies: ["CHeap", "CLimit", "RelayTesting", "RelayCore", "RTPCore", "MediaRelay", "CLinuxIO"],
+            dependencies: [
+                "CHeap", "CLimit", "RelayLoadKit", "RelayTesting", "RelayCore", "RTPCore", "MediaRelay", "CLinuxIO",
+            ],
             path: "bench/RelayLoad", swiftSettings: common),
         // Tests.
         .target(name: "CMallocCount", path: "Tests/CMallocCount", cSettings: cSettings),
@@ -119,7 +127,7 @@ let package = Package(
             name: "MediaRelayTests",
             dependencies: [
                 "MediaRelay", "RelayCore", "RTPCore", "RelayHTTP", "RelaySigning", "RelayTesting", "RelayClient",
-                "RelayCommands", "CLinuxIO", "COpenSSL", "COpus", "CSQLite",
+                "RelayCommands", "RelayLoadKit", "CLinuxIO", "COpenSSL", "COpus", "CSQLite",
             ],
             swiftSettings: common),
         .testTarget(

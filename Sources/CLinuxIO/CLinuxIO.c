@@ -204,6 +204,22 @@ int lio_udp_socket(int is_ipv4, int with_local_address) {
     return fd;
 }
 
+int lio_stamp_arrivals(int fd) {
+    int on = 1;
+    return setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) < 0 ? -errno : 0;
+}
+
+int64_t lio_arrival_ns(const struct lio_message *message) {
+    struct msghdr *header = (struct msghdr *)(uintptr_t)message;
+    for (struct cmsghdr *control = CMSG_FIRSTHDR(header); control; control = CMSG_NXTHDR(header, control)) {
+        if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_TIMESTAMPNS) continue;
+        struct timespec time;
+        memcpy(&time, CMSG_DATA(control), sizeof time);
+        return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+    }
+    return 0;
+}
+
 int lio_set_buffers(int fd, int receive_byte_count, int send_byte_count) {
     if (set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, receive_byte_count) < 0) {
         int result = set_option(fd, SOL_SOCKET, SO_RCVBUF, receive_byte_count);

@@ -16,6 +16,8 @@ final class HTTPLoop: Sendable {
         var status: Int
         var body: [UInt8]
         var retryAfterSeconds: Int?
+        /// The header of that name.
+        var location: String?
     }
 
     private let worker: Worker
@@ -195,8 +197,12 @@ private final class Worker: @unchecked Sendable {
         _ = CCurl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
         var seconds: curl_off_t = 0
         _ = CCurl_get_size(easy, CURLINFO_RETRY_AFTER, &seconds)
+        var header: UnsafeMutablePointer<curl_header>?
+        let hasLocation = curl_easy_header(easy, "Location", 0, 1, -1, &header) == CURLHE_OK
+        let location = hasLocation ? header?.pointee.value.map { String(cString: $0) } : nil
         return .success(
             HTTPLoop.Answer(
-                status: status, body: transfer.body, retryAfterSeconds: seconds > 0 ? Int(min(seconds, 86_400)) : nil))
+                status: status, body: transfer.body, retryAfterSeconds: seconds > 0 ? Int(min(seconds, 86_400)) : nil,
+                location: location))
     }
 }

@@ -130,7 +130,7 @@ public final class RelayClient: Sendable {
         return answer
     }
 
-    private static func problem(_ answer: HTTPLoop.Answer) -> Problem {
+    static func problem(_ answer: HTTPLoop.Answer) -> Problem {
         let document = try? decoded(JSON.self, answer.body)
         return Problem(
             status: answer.status, code: document?["code"]?.string ?? "unknown",

@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import MediaRelay
 import RelayClient
+import RelayLoadKit
 
 /// Every subcommand of `media-relay`: finds it in the table, reads its arguments, runs it, says how it ended.
 public enum Commands {
@@ -85,6 +86,9 @@ public enum Commands {
         case "token":
             let now = Int64(Date().timeIntervalSince1970)
             output(try TokenCommand.token(line, environment, nowSeconds: now) + "\n")
+        case "load":
+            let load = try LoadCommand(line, environment, terminal, output: output)
+            try wait { try await load.run(progress: { ServeProcess.print($0, to: 2) }) }
         default:
             let connection = try NodeConnection(line, environment)
             try wait {
@@ -116,7 +120,7 @@ public enum Commands {
         case is NotFound: .notFound
         case RelayClient.Failure.unreachable: .unreachable
         case RelayClient.Failure.problem(let problem): problem.status == 404 ? .notFound : .failed
-        case is RelayClient.Failure: .failed
+        case is RelayClient.Failure, is LoadCommand.Incomplete, is LoadFault: .failed
         default: .usage
         }
     }

@@ -3,23 +3,24 @@ import RTPCore
 import RelayCore
 import RelayTesting
 
-/// What a client sends and gets by way of one forwarder: keys, streams, numbers. Pointers into it are held by the mill.
-final class MediaLeg {
-    static let headerByteCount = 24
+/// What a client sends and gets by way of one forwarder: keys, streams, numbers.
+package final class MediaLeg {
+    package static let headerByteCount = 24
     /// Sender and number, instant.
-    static let stampByteCount = 16
+    package static let stampByteCount = 16
     /// Where the stamp is: behind what a decoder reads, so that receivers may be browsers.
     static let audioStamp = 2
     static let videoStamp = 1 + Picture.key.count
 
     /// A stream that it sends.
-    struct Outgoing {
-        var ssrc: UInt32
-        var payloadType: UInt8
+    package struct Outgoing {
+        package var ssrc: UInt32
+        package var payloadType: UInt8
         var isVideo: Bool
         var index: UInt64
         var time: UInt32
         var count: UInt32 = 0
+        var octets: UInt32 = 0
         var pictures: UInt32 = 0
         var mid: UInt8
         /// Ids of the extensions; 0: none.
@@ -29,18 +30,20 @@ final class MediaLeg {
     }
 
     /// A stream that it gets.
-    struct Incoming {
+    package struct Incoming {
         var ssrc: UInt32
         var estimator = PacketIndexEstimator()
         /// Index after the highest that came; 0: none came.
         var next: UInt64 = 0
     }
 
-    let client: MediaClient
+    package let client: LoadClient
+    /// Where it sends to, and its media comes from.
+    package var target: PeerAddress
     let sending: SRTPCipher
     let receiving: SRTPCipher
-    var keys: SRTPKeys
-    var outgoing: [Outgoing] = []
+    package var keys: SRTPKeys
+    package var outgoing: [Outgoing] = []
     var incoming: [Incoming] = []
     /// Payload type of repairs, which are not counted; 255: none.
     let repairType: UInt8
@@ -49,30 +52,32 @@ final class MediaLeg {
     var transportNumber: UInt16 = 0
     var sampled = 0
 
-    /// By way of the relay: keys and numbers as negotiated.
-    convenience init?(relayLegOf client: MediaClient) {
-        guard let keys = client.control.dtls.keys, keys.profile == .aeadAES128GCM else { return nil }
-        self.init(client, keys: keys, isRelay: true)
+    /// By way of the server: keys and numbers as negotiated; nil before there are any.
+    package convenience init?(serverLegOf client: LoadClient) {
+        guard let keys = client.control.dtls.keys else { return nil }
+        self.init(client, keys: keys, isNegotiated: true)
     }
 
     /// By way of the limit: made-up keys, the same streams.
-    convenience init(limitLegOf client: MediaClient, _ random: inout RandomSource) {
+    package convenience init(limitLegOf client: LoadClient, _ random: inout RandomSource) {
         func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) } }
         self.init(
             client,
             keys: SRTPKeys(
                 profile: .aeadAES128GCM, receiveKey: bytes(16), receiveSalt: bytes(12), sendKey: bytes(16),
-                sendSalt: bytes(12)), isRelay: false)
+                sendSalt: bytes(12)), isNegotiated: false)
     }
 
-    private init(_ client: MediaClient, keys: SRTPKeys, isRelay: Bool) {
+    private init(_ client: LoadClient, keys: SRTPKeys, isNegotiated: Bool) {
         self.client = client
+        target = client.control.relayAddress
         self.keys = keys
         sending = .create(profile: keys.profile, masterKey: keys.sendKey, masterSalt: keys.sendSalt)
         receiving = .create(profile: keys.profile, masterKey: keys.receiveKey, masterSalt: keys.receiveSalt)
         let sections = client.control.sections
         repairType = sections.first { $0.rtxPayloadType != nil }?.rtxPayloadType ?? 255
-        transportCCID = isRelay ? sections.first { $0.kind == .video && $0.receives }?.extensions[.transportCC] ?? 0 : 0
+        transportCCID =
+            isNegotiated ? sections.first { $0.kind == .video && $0.receives }?.extensions[.transportCC] ?? 0 : 0
         for kind in MediaKind.allCases {
             guard let section = sections.first(where: { $0.kind == kind && $0.sends }),
                 let ssrc = client.control.sendingSSRC(kind)
@@ -83,6 +88,15 @@ final class MediaLeg {
                     index: UInt64(1_024 + client.number * 37 % 20_000), time: ssrc,
                     mid: section.mid.utf8.first ?? UInt8(ascii: "0"), midID: section.extensions[.mid],
                     levelID: section.extensions[.audioLevel], transportCCID: section.extensions[.transportCC]))
+        }
+    }
+
+    /// Its client's next reports tell of what it sent.
+    func tellReports(now: Instant) {
+        for stream in outgoing where stream.count > 0 {
+            client.control.noteSent(
+                stream.isVideo ? .video : .audio, packets: stream.count, octets: stream.octets, timestamp: stream.time,
+                now: now)
         }
     }
 
@@ -122,6 +136,7 @@ final class MediaLeg {
             ssrc: outgoing[stream].ssrc, index: outgoing[stream].index)
         outgoing[stream].index += 1
         outgoing[stream].count += 1
+        outgoing[stream].octets &+= UInt32(payloadByteCount)
         transportNumber &+= 1
         if marker { outgoing[stream].time &+= outgoing[stream].isVideo ? 2_400 : 960 }
         return total

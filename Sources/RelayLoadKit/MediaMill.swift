@@ -7,14 +7,14 @@ import RelayTesting
 
 /// What the clients of a run send. Audio: 50 packets of 120 bytes a second. Video besides: 37.5 pictures of 4 packets with 1,150
 /// bytes a second. Bytes are those of RTP header and payload, before protection.
-enum MediaProfile: String, CaseIterable {
+package enum MediaProfile: String, CaseIterable, Sendable {
     case audio
     case audioVideo = "av"
 
     /// A client's packets in a second.
-    var packetsPerSecond: Int { self == .audio ? 50 : 200 }
+    package var packetsPerSecond: Int { self == .audio ? 50 : 200 }
     /// A 1:1 call's, both ways.
-    var packetsPerCall: Int { 2 * packetsPerSecond }
+    package var packetsPerCall: Int { 2 * packetsPerSecond }
     static let audioByteCount = 120
     static let videoByteCount = 1_150
     static let burst = 4
@@ -22,16 +22,15 @@ enum MediaProfile: String, CaseIterable {
     static let videoPeriod: Int64 = 26_666_667
 }
 
-/// Makes the media of a fleet's clients in time, by way of one forwarder at a time, and counts what comes back. Everything that
+/// Makes the media of a set's clients in time, by way of one forwarder at a time, and counts what comes back. Everything that
 /// comes is counted and looked through for gaps; each fifth packet is opened, compared with what was sent, and its way timed.
-/// Runs on the loop's thread and takes it for itself meanwhile: one processor is the clients'.
-final class MediaMill {
+/// One thread, which `run` takes for itself: one processor is the clients'.
+package final class MediaMill {
     static let sampleEvery = 5
 
-    private unowned let fleet: MediaFleet
+    private let set: ClientSet
     /// By client; empty: that client has no media this way.
     private var legs: [MediaLeg?] = []
-    private var target: UInt16 = 0
     private let sound: UnsafeMutablePointer<UInt8>
     private let picture: UnsafeMutablePointer<UInt8>
     /// The schedule of each kind: who sends, when within a period.
@@ -40,15 +39,22 @@ final class MediaMill {
     private let spins: Bool
     private let poller: Poller
     // What came.
-    private(set) var received = 0
-    private(set) var gaps = 0
-    private(set) var unopened = 0
-    /// Of those that were opened: what the fleet did not send.
-    private(set) var fromGuests = 0
-    private(set) var sent = 0
-    private(set) var behind: Int64 = 0
+    package private(set) var received = 0
+    package private(set) var receivedByteCount = 0
+    /// Numbers that did not come.
+    package private(set) var gaps = 0
+    package private(set) var unopened = 0
+    /// Of those that were opened: what the set did not send.
+    package private(set) var fromGuests = 0
+    package private(set) var sent = 0
+    package private(set) var sentByteCount = 0
+    /// By how much a packet was sent late at most, ns.
+    package private(set) var behind: Int64 = 0
     private var latencies: [Int32] = []
-    private(set) var isTiming = false
+    private var isTiming = false
+    private var turns = 0
+    /// Called when `run` is over.
+    package var afterRun: () -> Void = {}
 
     /// Who sends when: offsets within a period, in order.
     private struct Cycle {
@@ -75,33 +81,39 @@ final class MediaMill {
         }
     }
 
-    init(_ fleet: MediaFleet, spins: Bool) throws {
-        self.fleet = fleet
+    /// `spins`: `run` does not sleep between packets, where there are two processors.
+    package init(_ set: ClientSet, spins: Bool) throws {
+        self.set = set
         self.spins = spins && sysconf(Int32(_SC_NPROCESSORS_ONLN)) > 1
         sound = .allocate(capacity: LoadPort.slotByteCount)
         picture = .allocate(capacity: LoadPort.slotByteCount)
         poller = try Poller()
-        try poller.add(fleet.port.descriptor, token: 1, for: .reading)
+        try poller.add(set.port.descriptor, token: 1, for: .reading)
         for index in 0..<LoadPort.slotByteCount {
             sound[index] = UInt8(truncatingIfNeeded: index &* 31)
             picture[index] = sound[index]
         }
         latencies.reserveCapacity(400_000)
+        set.mill = self
     }
 
     deinit {
+        set.mill = nil
         sound.deallocate()
         picture.deallocate()
     }
 
     /// Directs everything to a forwarder: `legs` by client.
-    func use(_ legs: [MediaLeg?], port: UInt16) {
-        self.legs = legs
-        target = port
+    package func use(_ legs: [MediaLeg?]) { self.legs = legs }
+
+    /// The client has media from now on, or none any more.
+    package func set(_ leg: MediaLeg?, of client: Int) {
+        while legs.count <= client { legs.append(nil) }
+        legs[client] = leg
     }
 
     /// Chooses who sends. Phases are drawn, so packets come as those of people who do not know each other.
-    func schedule(_ clients: Range<Int>, _ profile: MediaProfile, slowedBy factor: Int64 = 1, seed: UInt64) {
+    package func schedule(_ clients: Range<Int>, _ profile: MediaProfile, slowedBy factor: Int64 = 1, seed: UInt64) {
         var random = RandomSource.seeded(seed)
         audio = Cycle(period: MediaProfile.audioPeriod * factor)
         video = Cycle(period: MediaProfile.videoPeriod * factor)
@@ -113,43 +125,52 @@ final class MediaMill {
     private var origin: Int64 = 0
 
     /// Begins to count anew.
-    func reset() {
-        (received, gaps, unopened, fromGuests, sent, behind) = (0, 0, 0, 0, 0, 0)
+    package func reset() {
+        (received, receivedByteCount, gaps, unopened, fromGuests) = (0, 0, 0, 0, 0)
+        (sent, sentByteCount, behind) = (0, 0, 0)
         latencies.removeAll(keepingCapacity: true)
         isTiming = false
     }
 
-    func startTiming() { isTiming = true }
+    package func startTiming() { isTiming = true }
 
     /// The times of the packets that were timed, ns, sorted.
-    func takeLatencies() -> [Int32] { latencies.sorted() }
+    package func takeLatencies() -> [Int32] { latencies.sorted() }
+
+    /// Sends what is due, takes what has come, lets clients do what is due. Whether there was media.
+    package func turn(now: Instant) -> Bool {
+        let made = sendDue(now.nanoseconds)
+        let came = set.port.receive { set.take($0, now: now) }
+        turns &+= 1
+        if set.deadline <= now, made == 0 || turns & 7 == 0 { set.advance(to: now) }
+        return made > 0 || came > 0
+    }
+
+    /// When the next turn has something to do, if nothing comes.
+    package var deadline: Instant {
+        min(Instant(nanoseconds: origin &+ min(audio.due, video.due, Int64.max / 2 - origin)), set.deadline)
+    }
 
     /// Sends and receives until then.
-    func run(until end: Instant) {
-        var turn = 0
+    package func run(until end: Instant) {
         while true {
             let now = MonotonicClock.now()
             guard now < end else { break }
-            let made = sendDue(now.nanoseconds)
-            let came = fleet.port.receive { fleet.take($0, now: now) }
-            turn &+= 1
-            if fleet.deadline <= now, made == 0 || turn & 7 == 0 { fleet.advance(to: now) }
-            guard made == 0, came == 0, !spins else { continue }
-            let due = Instant(nanoseconds: origin &+ min(audio.due, video.due, Int64.max / 2 - origin))
-            _ = poller.wait(until: min(end, due, fleet.deadline), now: MonotonicClock.now())
+            guard !turn(now: now), !spins else { continue }
+            _ = poller.wait(until: min(end, deadline), now: MonotonicClock.now())
         }
-        Interrupts.exitIfSet()
+        afterRun()
     }
 
     /// Only receives: what is still under way.
-    func drain(for interval: Interval) {
+    package func drain(for interval: Interval) {
         let end = MonotonicClock.now() + interval
         while true {
             let now = MonotonicClock.now()
             guard now < end else { return }
-            if fleet.port.receive({ fleet.take($0, now: now) }) == 0 {
-                if fleet.deadline <= now { fleet.advance(to: now) }
-                _ = poller.wait(until: min(end, fleet.deadline), now: MonotonicClock.now())
+            if set.port.receive({ set.take($0, now: now) }) == 0 {
+                if set.deadline <= now { set.advance(to: now) }
+                _ = poller.wait(until: min(end, set.deadline), now: MonotonicClock.now())
             }
         }
     }
@@ -180,20 +201,21 @@ final class MediaMill {
                 break
             }
         }
-        if count > 0 { fleet.port.flush() }
+        if count > 0 { set.port.flush() }
         return count
     }
 
     @inline(__always) private func send(_ client: Int, stream: Int, packets: Int, _ stamp: Int64) {
-        guard let leg = legs[client], stream < leg.outgoing.count else { return }
+        guard client < legs.count, let leg = legs[client], stream < leg.outgoing.count else { return }
         let byteCount =
             (stream == 0 ? MediaProfile.audioByteCount : MediaProfile.videoByteCount) - MediaLeg.headerByteCount
         for packet in 0..<packets {
             let count = leg.makePacket(
-                stream, at: fleet.port.slot(), payload: stream == 0 ? sound : picture, payloadByteCount: byteCount,
+                stream, at: set.port.slot(), payload: stream == 0 ? sound : picture, payloadByteCount: byteCount,
                 isFirst: packet == 0,
                 marker: packet == packets - 1, now: stamp)
-            fleet.port.commit(count, from: client, to: target, joins: packet > 0)
+            set.port.commit(count, from: client, to: leg.target, joins: packet > 0)
+            sentByteCount += count
         }
         sent += packets
     }
@@ -202,7 +224,7 @@ final class MediaMill {
 
     /// A packet of RTP.
     @inline(__always) func take(_ arrival: LoadPort.Arrival, now: Instant) {
-        guard arrival.peer.port == target, arrival.client < legs.count, let leg = legs[arrival.client],
+        guard arrival.client < legs.count, let leg = legs[arrival.client], arrival.peer == leg.target,
             let header = RTPHeader(UnsafeBufferPointer(start: arrival.bytes, count: arrival.count).span),
             header.payloadType != leg.repairType
         else { return }
@@ -210,9 +232,16 @@ final class MediaMill {
         let index = leg.incoming[stream].estimator.estimate(header.sequenceNumber)
         leg.incoming[stream].estimator.update(index)
         let next = leg.incoming[stream].next
-        if next != 0, index > next { gaps += Int(index - next) }
-        leg.incoming[stream].next = max(next, index + 1)
+        if index >= next {
+            if next != 0 { gaps += Int(index - next) }
+            leg.incoming[stream].next = index + 1
+        } else if gaps > 0 {
+            // It was overtaken, not lost.
+            gaps -= 1
+        }
         received += 1
+        receivedByteCount += arrival.count
+        if leg.client.firstPacketAt == nil { leg.client.firstPacketAt = now }
         if leg.transportCCID != 0 { noteNumber(header, arrival, leg, now) }
         leg.sampled += 1
         guard leg.sampled == Self.sampleEvery else { return }
@@ -235,7 +264,7 @@ final class MediaMill {
             guard element.id == leg.transportCCID, element.byteCount == 2 else { continue }
             let number = UInt16(bytes[element.offset]) << 8 | UInt16(bytes[element.offset + 1])
             if leg.client.control.noteArrival(number, now: now, within: .milliseconds(100)) {
-                fleet.schedule(leg.client, at: now + .milliseconds(100))
+                set.schedule(leg.client, at: now + .milliseconds(100))
             }
             return
         }
@@ -266,7 +295,7 @@ final class MediaMill {
             return
         }
         guard isTiming else { return }
-        let took = fleet.port.arrivalTime(arrival) - Int64(bitPattern: MediaLeg.load(content + at + 8))
+        let took = set.port.arrivalTime(arrival) - Int64(bitPattern: MediaLeg.load(content + at + 8))
         latencies.append(Int32(clamping: took))
     }
 }

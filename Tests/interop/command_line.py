@@ -15,6 +15,15 @@ import tempfile
 
 from relay import BINARY, KEY_ID, ROOT, SECRET, Relay, check, participant
 
+# Without a scenario, with one that is none, with options that do not go together, and to other machines without leave.
+_NODE = ("--url", "http://127.0.0.1:9", "--key", "k:a secret of thirty-two bytes or more")
+BAD_LOADS = [("load", *words) for words in [
+    (), ("bogus", *_NODE), ("audio",), ("audio", "--size", "3", *_NODE), ("storm", "--rooms", "3", *_NODE), ("audio", "--rooms", "0", *_NODE),
+    ("video", "--call-seconds", "3", *_NODE), ("audio", "--token", "t", *_NODE), ("group", "--whip", "http://127.0.0.1:9/whip"),
+    ("audio", "--whip", "ftp://127.0.0.1/whip"), ("audio", "--whip", "http://127.0.0.1:9/whip", "--key", "k:x"),
+    ("audio", "--whip", "http://192.0.2.1/whip"), ("audio", "--whip", "http://relay.example.org/whip"),
+    ("audio", "--url", "http://192.0.2.1:8080", *_NODE[2:])]]
+
 DONE, FAILED, USAGE, UNREACHABLE, NOT_FOUND = range(5)
 
 
@@ -63,7 +72,7 @@ def check_alone(shell):
     commands = set(re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?: {2,}|$)", shell.run("--help"), re.MULTILINE))
     expected = {
         "serve", "config print", "config check", "rooms list", "rooms show", "calls list", "calls show", "events", "kick",
-        "end", "capture", "record start", "record stop", "token", "doctor", "completion", "man", "version",
+        "end", "capture", "record start", "record stop", "load", "token", "doctor", "completion", "man", "version",
     }
     check(commands >= expected, f"help lists {commands}")
     for command in sorted(commands):
@@ -72,7 +81,7 @@ def check_alone(shell):
     check(re.fullmatch(r"media-relay \d+\.\d+\.\d+\S*\n", shell.run("version")), "the version has another form")
     for words in [(), ("bogus",), ("kick", "r"), ("rooms", "--bogus"), ("end", "r", "s"), ("serve", "--bogus"),
                   ("config", "check", "--workers", "0"), ("completion", "csh"), ("calls", "list", "--outcome", "odd"),
-                  ("serve", "--workers", "0"), ("token", "--server")]:
+                  ("serve", "--workers", "0"), ("token", "--server"), *BAD_LOADS]:
         bare = Shell()
         done = subprocess.run([str(BINARY), *words], env=bare.environment, capture_output=True, text=True, timeout=30)
         check(done.returncode == USAGE and not done.stdout and done.stderr, f"{words}: {done.returncode} {done.stdout}")

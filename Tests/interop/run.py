@@ -41,6 +41,8 @@ TESTS = [
     Test("watching", "watching", seconds=90, tries=2),
     Test("capture_call", "capture_call", seconds=90, tries=2),
     Test("status_page", "status_page", seconds=120, tries=2),
+    Test("load", "load_node", seconds=90),
+    Test("load", "load_whip", network="veth"),
     Test("python_client", "python_client"),
     Test("wrtc_call", "wrtc_call"),
     Test("wrtc_call", "wrtc_call_null_tracks"),

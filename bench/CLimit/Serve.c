@@ -81,19 +81,3 @@ int limit_set_real_time(int32_t thread, int is_real_time) {
     struct sched_param parameter = {.sched_priority = is_real_time ? 1 : 0};
     return sched_setscheduler(thread, is_real_time ? SCHED_FIFO : SCHED_OTHER, &parameter) < 0 ? -errno : 0;
 }
-
-int limit_stamp_arrivals(int fd) {
-    int on = 1;
-    return setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) < 0 ? -errno : 0;
-}
-
-int64_t limit_arrival_ns(void *message) {
-    struct msghdr *header = &((struct mmsghdr *)message)->msg_hdr;
-    for (struct cmsghdr *control = CMSG_FIRSTHDR(header); control; control = CMSG_NXTHDR(header, control)) {
-        if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_TIMESTAMPNS) continue;
-        struct timespec time;
-        memcpy(&time, CMSG_DATA(control), sizeof time);
-        return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
-    }
-    return 0;
-}

@@ -3,6 +3,7 @@ import Glibc
 import MediaRelay
 import RTPCore
 import RelayCore
+import RelayLoadKit
 import RelayTesting
 
 /// WebRTC clients on real sockets of loopback, a socket each, all on the loop's thread. What they received is counted, not kept.

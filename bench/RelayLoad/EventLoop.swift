@@ -1,6 +1,7 @@
 import Glibc
 import MediaRelay
 import RTPCore
+import RelayLoadKit
 
 /// What a descriptor in the loop belongs to.
 protocol LoopHandler: AnyObject {
@@ -142,39 +143,5 @@ final class EventLoop: TaskExecutor, @unchecked Sendable {
         let executor = asUnownedTaskExecutor()
         for job in batch { job.runSynchronously(on: executor) }
         batch.removeAll(keepingCapacity: true)
-    }
-}
-
-/// A binary heap, smallest first.
-struct Heap<Element: Comparable> {
-    private var elements: [Element] = []
-
-    var first: Element? { elements.first }
-    var count: Int { elements.count }
-
-    mutating func insert(_ element: Element) {
-        elements.append(element)
-        var child = elements.count - 1
-        while child > 0, elements[child] < elements[(child - 1) / 2] {
-            elements.swapAt(child, (child - 1) / 2)
-            child = (child - 1) / 2
-        }
-    }
-
-    mutating func removeFirst() -> Element? {
-        guard let first = elements.first, let last = elements.popLast() else { return nil }
-        guard !elements.isEmpty else { return first }
-        elements[0] = last
-        var parent = 0
-        while true {
-            var smallest = parent
-            for child in [2 * parent + 1, 2 * parent + 2]
-            where child < elements.count && elements[child] < elements[smallest] {
-                smallest = child
-            }
-            guard smallest != parent else { return first }
-            elements.swapAt(parent, smallest)
-            parent = smallest
-        }
     }
 }

@@ -77,6 +77,10 @@ size_t lio_write_ancillary(
 /// A non-blocking, close-on-exec UDP socket (IPv6 only, where not `is_ipv4`) that tells its receive overflow,
 /// and the local address of each datagram when `with_local_address`. Returns the descriptor or -errno.
 int lio_udp_socket(int is_ipv4, int with_local_address);
+/// Lets the kernel note when each datagram of a socket arrives. Returns 0 or -errno.
+int lio_stamp_arrivals(int fd);
+/// CLOCK_REALTIME at which a received datagram arrived, nanoseconds; 0 when it was not noted.
+int64_t lio_arrival_ns(const struct lio_message *message);
 /// Asks for kernel buffers of this size, over the system's limit where permitted. Returns 0 or -errno.
 int lio_set_buffers(int fd, int receive_byte_count, int send_byte_count);
 int lio_bind(int fd, int is_ipv4, uint64_t high, uint64_t low, uint16_t port);

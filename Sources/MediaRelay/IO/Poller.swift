@@ -26,7 +26,8 @@ package final class Poller {
     }
 
     private static let capacity = 64
-    private let descriptor: Int32
+    /// The set itself: readable when something in it is ready.
+    package let descriptor: Int32
     private let events: UnsafeMutablePointer<lio_event>
 
     package init() throws(SystemError) {

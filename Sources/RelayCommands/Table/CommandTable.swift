@@ -1,5 +1,6 @@
 import MediaRelay
 import RelayCore
+import RelayLoadKit
 
 extension Command {
     /// Every command, in the order of `--help`.
@@ -140,6 +141,8 @@ extension Command {
             options: [json] + connection),
     ]
 
+    private static let scenarios = LoadPlan.Scenario.allCases.map(\.rawValue)
+
     private static let tools: [Command] = [
         Command(
             path: ["doctor"], summary: "say what is wrong with this host for a node with the same options",
@@ -154,6 +157,52 @@ extension Command {
                     + "and keys. Each finding is ok, warn (could be better) or FAIL (does not work), with what to do. Changes "
                     + "nothing; a running node is not disturbed."
             ], examples: ["media-relay doctor --config /etc/media-relay/media-relay.json5"], takesNodeOptions: true),
+        Command(
+            path: ["load"], summary: "put calls on a server, and say how it bore them",
+            operands: [
+                Operand(
+                    name: "SCENARIO", summary: "what kind of calls: \(scenarios.joined(separator: ", "))",
+                    words: scenarios)
+            ],
+            options: [
+                Option(
+                    name: "rooms", shown: "N", value: .text,
+                    summary:
+                        "calls, groups or publishers at a time, 1…5000 (default: audio 50, video 10, churn 20, group 2)"
+                ),
+                Option(name: "size", shown: "N", value: .text, summary: "group: people in each, 2…16 (default 4)"),
+                Option(
+                    name: "rate", shown: "N", value: .text,
+                    summary: "people who come in a second, 1…2000 (default 50; storm 100)"),
+                Option(
+                    name: "seconds", shown: "N", value: .text,
+                    summary:
+                        "how long they talk once all are there; churn and storm: how long people come (default 20; storm 5)"
+                ),
+                Option(
+                    name: "call-seconds", shown: "N", value: .text, summary: "churn: how long a call lasts (default 5)"),
+                Option(
+                    name: "whip", shown: "URL", value: .text,
+                    summary: "instead of a node: any server's WHIP endpoint, at which each client publishes"),
+                Option(
+                    name: "token", shown: "TOKEN|@FILE", value: .text, summary: "with --whip: the bearer token"),
+                Option(name: "yes-remote", summary: "the URL may be another machine's, and so may its media addresses"),
+                json,
+            ] + connection,
+            details: [
+                "Clients of this program do ICE, DTLS and SRTP as browsers do, and send sound (50 packets a second) or sound and "
+                    + "video (1.4 Mbit/s). audio and video: calls of two that stay. churn: calls that come and go. storm: calls of two "
+                    + "whose people leave once they have heard each other. group: rooms of several, with video.",
+                "At a node each packet that comes is looked at for gaps, each fifth opened, compared with what was sent, and timed. At "
+                    + "a WHIP endpoint nothing comes back: set-up, and what the server's RTCP reports say, is all there is.",
+                "Asks and sends to nothing but the named server and the media address in its answers; without --yes-remote both "
+                    + "have to be this machine's loopback, and --yes-remote is for servers of one's own. Ctrl-C ends the calls, then the "
+                    + "program. It exits with 1 when somebody did not get in.",
+            ],
+            examples: [
+                "media-relay load video --rooms 100", "media-relay load storm --rate 200 --seconds 10",
+                "media-relay load audio --whip http://127.0.0.1:8889/stream/whip --rooms 10 --json",
+            ]),
         Command(
             path: ["token"], summary: "mint a token",
             options: [

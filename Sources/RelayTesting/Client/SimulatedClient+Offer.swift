@@ -51,9 +51,9 @@ extension SimulatedClient {
         if isBundleOnly { lines.append("a=bundle-only") }
         lines += ["a=ice-ufrag:\(localICE.ufrag)", "a=ice-pwd:\(localICE.password)"]
         if dialect != .firefox { lines += fingerprintLines }
-        lines += ["a=setup:actpass", "a=mid:\(mid)"]
+        lines += [options.namesDTLSRole ? "a=setup:active" : "a=setup:actpass", "a=mid:\(mid)"]
         lines += dialect.extensions(kind).map { "a=extmap:\($0.id)\($0.suffix) \($0.kind.uri)" }
-        lines += [sends ? "a=sendrecv" : "a=recvonly", "a=rtcp-mux"]
+        lines += [sends ? (options.receives ? "a=sendrecv" : "a=sendonly") : "a=recvonly", "a=rtcp-mux"]
         if dialect != .aiortc { lines.append("a=rtcp-rsize") }
         if options.offersReferenceTimes { lines.append("a=rtcp-xr:rcvr-rtt=all") }
         if sends { lines.append("a=msid:s\(tag) \(name)\(tag)") }

@@ -28,10 +28,10 @@ extension SimulatedClient {
             counters.senderReports += 1
             senderReports[ssrc] = SenderReportSeen(ntp: NTPTime(rawValue: ntp), rtp: rtp, packetCount: packets)
             received[ssrc]?.receivedSenderReport(compactNTP: UInt32(truncatingIfNeeded: ntp >> 16), at: now)
-            if !blocks.isEmpty { lastReceiverBlocks = blocks }
+            note(blocks)
         case .receiverReport(_, let blocks):
             counters.receiverReports += 1
-            if !blocks.isEmpty { lastReceiverBlocks = blocks }
+            note(blocks)
         case .pictureLoss(_, let media):
             counters.pictureLossRequests += 1
             wishForKeyFrame(media)
@@ -55,6 +55,25 @@ extension SimulatedClient {
         case .sourceDescription, .referenceTime, .other:
             break
         }
+    }
+
+    private func note(_ blocks: [ReportBlock]) {
+        guard !blocks.isEmpty else { return }
+        lastReceiverBlocks = blocks
+        for block in blocks {
+            let roundTrip = NTPTime.roundTrip(
+                arrival: NTPTime(now + options.clockOffset), lastSenderReport: block.lastSenderReport,
+                delaySinceLastSenderReport: block.delaySinceLastSenderReport)
+            if let roundTrip { reportRoundTrip = roundTrip }
+        }
+    }
+
+    /// What a load generator sent in its place, all in all: its reports tell of that. `timestamp`: of what it sent last.
+    public func noteSent(_ kind: MediaKind, packets: UInt32, octets: UInt32, timestamp: UInt32, now: Instant) {
+        guard let stream = sent[kind] else { return }
+        stream.packetCount = packets
+        stream.octetCount = octets
+        stream.timestampBase = timestamp &- (stream.timestamp(at: now) &- stream.timestampBase)
     }
 
     private func wishForKeyFrame(_ ssrc: UInt32) {

@@ -70,6 +70,10 @@ public final class SimulatedClient {
         public var notesSenders = false
         /// Shared by many clients of a load generator; nil: its own.
         public var identity: DTLSClientIdentity?
+        /// Takes the DTLS client's role in its offer, as RFC 9725 lets a client that has no other; else the answer decides.
+        public var namesDTLSRole = false
+        /// False: publishes only.
+        public var receives = true
         public var audioSSRC: UInt32?
         public var videoSSRC: UInt32?
         public init() {}
@@ -146,6 +150,8 @@ public final class SimulatedClient {
     /// The relay's answers to receiver reference times, in the order they came.
     public internal(set) var referenceDelays: [ReceiverReferenceDelay] = []
     public internal(set) var roundTrip: Interval?
+    /// By the server's last report on what it sent (RFC 3550 §6.4.1).
+    public internal(set) var reportRoundTrip: Interval?
     public internal(set) var connectedAt: Instant?
     /// The address that the relay saw, by its last answer.
     public internal(set) var mappedAddress: PeerAddress?

@@ -48,8 +48,3 @@ void limit_stop(void);
 /// Pins a thread of any process (0: the calling one) to a CPU, or lets it have all (-1); gives it SCHED_FIFO 1, or SCHED_OTHER again. Return 0 or -errno.
 int limit_pin_thread(int32_t thread, int cpu);
 int limit_set_real_time(int32_t thread, int is_real_time);
-
-/// Lets the kernel note when each datagram of a socket arrives. Returns 0 or -errno.
-int limit_stamp_arrivals(int fd);
-/// CLOCK_REALTIME at which a received datagram (`struct mmsghdr`) arrived, nanoseconds; 0 when it was not noted.
-int64_t limit_arrival_ns(void *message);

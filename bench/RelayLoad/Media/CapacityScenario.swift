@@ -1,5 +1,6 @@
 import MediaRelay
 import RTPCore
+import RelayLoadKit
 
 /// How many calls of two a core carries without losing a packet, by the worker and by the limit: a ladder of constant loads, each
 /// forwarder up to where it fails three times. Then the added latency of both at half of what the relay carries, in turn.

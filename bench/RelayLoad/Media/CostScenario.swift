@@ -1,6 +1,7 @@
 import Foundation
 import MediaRelay
 import RTPCore
+import RelayLoadKit
 
 /// What a forwarded packet costs the whole worker process, and how much later it comes, beside the limit process with the same
 /// waiting policy: windows of 2 s in turn.

@@ -2,6 +2,7 @@ import CLinuxIO
 import Foundation
 import MediaRelay
 import RTPCore
+import RelayLoadKit
 
 /// What one window of load showed of one forwarder.
 struct LoadWindow {
@@ -49,9 +50,9 @@ struct Duel {
     /// One window. Its first 300 ms are not measured: state is warmed up, and a waiting policy finds its mode.
     func window(_ forwarder: Forwarder, seed: UInt64) -> LoadWindow {
         forwarder.setRealTime(isRealTime)
-        mill.use(forwarder.legs, port: forwarder.port)
+        mill.use(forwarder.legs)
         mill.schedule(clients, profile, slowedBy: slowedBy, seed: seed)
-        let overflows = fleet.port.overflowCount
+        let overflows = fleet.set.port.overflowCount
         mill.reset()
         mill.run(until: MonotonicClock.now() + .milliseconds(300))
         let (warmSent, warmReceived) = (mill.sent, mill.received)
@@ -72,7 +73,7 @@ struct Duel {
         window.lost = max(0, mill.sent * receivers - mill.received)
         window.gaps = mill.gaps
         window.unopened = mill.unopened
-        window.overflows = Int(fleet.port.overflowCount - overflows)
+        window.overflows = Int(fleet.set.port.overflowCount - overflows)
         window.behind = Double(mill.behind) / 1e6
         window.sentShare = Double(sent) * Double(receivers) / (rate * lasted)
         window.latencies = mill.takeLatencies().map { Double($0) / 1_000 }

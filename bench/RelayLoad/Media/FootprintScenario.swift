@@ -1,6 +1,7 @@
 import Foundation
 import MediaRelay
 import RTPCore
+import RelayLoadKit
 
 /// What participants cost who do nothing yet: memory of 10,000 prepared ones (ICE and DTLS done, offers with video), the CPU of
 /// 1,000 of them without media, the CPU of a set-up; and the memory of 500 joined calls with video.
@@ -112,7 +113,7 @@ enum FootprintScenario {
         do {
             try await rig.prepare(clients: 20, .audioVideo)
             let relay = try rig.relay()
-            rig.mill.use(relay.legs, port: relay.port)
+            rig.mill.use(relay.legs)
             rig.mill.schedule(0..<20, .audioVideo, seed: 1)
             rig.mill.run(until: MonotonicClock.now() + .seconds(1))
             let before = ProcessStatus(relay.processID).residentBytes
@@ -122,7 +123,7 @@ enum FootprintScenario {
             let silent = ProcessStatus(relay.processID).residentBytes
             // A fifth of the usual rate, so that one machine carries 1,000 clients: what is kept is the same.
             let everybody = try rig.relay()
-            rig.mill.use(everybody.legs, port: everybody.port)
+            rig.mill.use(everybody.legs)
             rig.mill.schedule(20..<20 + 2 * calls, .audioVideo, slowedBy: options.isShort ? 1 : 5, seed: 2)
             rig.mill.reset()
             rig.mill.run(until: MonotonicClock.now() + .seconds(options.isShort ? 1 : 6))

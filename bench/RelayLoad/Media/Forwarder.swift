@@ -4,13 +4,13 @@ import Foundation
 import MediaRelay
 import RTPCore
 import RelayCore
+import RelayLoadKit
 import RelayTesting
 
 /// A process that forwards the clients' media: the relay's worker, or the limit.
 struct Forwarder {
     var name: String
     var processID: Int32
-    var port: UInt16
     /// What the clients send and get by way of it, by client.
     var legs: [MediaLeg?]
 
@@ -24,11 +24,11 @@ struct Forwarder {
     /// The only worker. `known`: the legs of the first clients, whose numbers go on.
     static func relay(_ fleet: MediaFleet, known: [MediaLeg?]) throws -> Forwarder {
         guard let worker = fleet.bench.relay.workerIDs().first else { throw LoadFailure("no worker runs") }
-        let legs = known + fleet.clients.dropFirst(known.count).map { MediaLeg(relayLegOf: $0) }
-        guard !legs.contains(where: { $0 == nil }), let port = fleet.clients.first?.control.relayAddress.port else {
+        let legs = known + fleet.clients.dropFirst(known.count).map { MediaLeg(serverLegOf: $0) }
+        guard legs.allSatisfy({ $0?.keys.profile == .aeadAES128GCM }) else {
             throw LoadFailure("clients without AES-128-GCM keys")
         }
-        return Forwarder(name: "relay", processID: worker, port: port, legs: legs)
+        return Forwarder(name: "relay", processID: worker, legs: legs)
     }
 }
 
@@ -79,7 +79,7 @@ final class LimitProcess {
         let legs = fleet.clients.map { MediaLeg(limitLegOf: $0, &random) }
         folder = fleet.bench.relay.folder
         let path = folder + "/limit-table"
-        try Self.table(legs, port: fleet.port.port).write(toFile: path, atomically: false, encoding: .utf8)
+        try Self.table(legs, port: fleet.set.port.port).write(toFile: path, atomically: false, encoding: .utf8)
         let output = folder + "/limit-output"
         let file = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         defer { Glibc.close(file) }
@@ -88,7 +88,8 @@ final class LimitProcess {
         while true {
             let text = String(decoding: ProcessStatus.read(output), as: UTF8.self)
             if text.hasPrefix("port "), text.hasSuffix("\n"), let port = UInt16(text.dropFirst(5).dropLast()) {
-                forwarder = Forwarder(name: "limit", processID: result, port: port, legs: legs)
+                for leg in legs { leg.target = PeerAddress(ipv4: 0x7F00_0001, port: port) }
+                forwarder = Forwarder(name: "limit", processID: result, legs: legs)
                 return
             }
             var status: Int32 = 0

@@ -1,5 +1,6 @@
 import MediaRelay
 import RTPCore
+import RelayLoadKit
 
 /// Rooms of eight with everybody's sound and picture to everybody: the worker's CPU against what forwarding alone predicts. That is
 /// what the limit process uses for the same packets to the same seven receivers, times what the relay costs beside the limit in calls

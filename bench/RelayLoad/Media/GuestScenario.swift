@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import MediaRelay
 import RTPCore
+import RelayLoadKit
 
 /// A room of eight, of which six are the fleet's clients and two are real ones that whoever runs this program brings: they are invited
 /// by a line of JSON on standard output (`{"invitation":{"http":PORT,"room":ID,"tokens":[…]}}`), and the load begins with a line on

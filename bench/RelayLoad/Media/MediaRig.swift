@@ -3,6 +3,7 @@ import CLinuxIO
 import Glibc
 import MediaRelay
 import RTPCore
+import RelayLoadKit
 
 /// A relay with a fleet of joined clients, and the limit beside it for the same clients.
 final class MediaRig: @unchecked Sendable {
@@ -23,12 +24,12 @@ final class MediaRig: @unchecked Sendable {
             loop, options, report, serving: ["--transports-per-worker", "8192", "--gather", options.gather] + serving)
         do {
             fleet = try MediaFleet(bench)
-            mill = try MediaMill(fleet, spins: spins)
+            mill = try MediaMill(fleet.set, spins: spins)
         } catch {
             await bench.stop()
             throw error
         }
-        fleet.mill = mill
+        mill.afterRun = Interrupts.exitIfSet
     }
 
     /// At least so many clients in calls of two. Forwarders have the first processor, the clients the second, where there are two.
@@ -47,7 +48,7 @@ final class MediaRig: @unchecked Sendable {
         // Others on the machine are nobody's load here. Not permitted to everybody.
         lio_set_thread_nice(-15)
         if let worker = bench.relay.workerIDs().first {
-            Forwarder(name: "", processID: worker, port: 0, legs: []).pin(to: 0)
+            Forwarder(name: "", processID: worker, legs: []).pin(to: 0)
         }
     }
 

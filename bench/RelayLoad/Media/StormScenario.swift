@@ -1,6 +1,7 @@
 import CLimit
 import MediaRelay
 import RTPCore
+import RelayLoadKit
 
 /// 200 people join a second while a worker forwards 20,000 packets: how much later those come than before. The joiners are a
 /// process of their own; windows with and without them take turns. Nothing is pinned; the clients whose packets are timed run under
@@ -39,7 +40,7 @@ enum StormScenario {
             let storm = try JoinStorm.start(
                 rig.bench, rate: options.isShort ? 50 : joinsPerSecond, seconds: duel.seconds + 1)
             // It is at its rate after half a second.
-            rig.mill.use(relay.legs, port: relay.port)
+            rig.mill.use(relay.legs)
             await rig.bench.loop.sleep(for: .milliseconds(500))
             windows.storm.append(window(duel, relay, pair))
             joiners.append(try await storm.wait(rig.bench))
