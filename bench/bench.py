@@ -24,13 +24,16 @@ MARKS = ("<!-- figures: bench/bench.py --again --docs -->", "<!-- end of figures
 WHOLE = [
     ("forwarding", ["RelayBench", "--json"]),
     *[(name, ["RelayLoad", name, "--json"]) for name in ("cost", "capacity", "footprint", "storm", "group", "calls", "outcomes")],
+    ("instructions", ["instructions.py", "--json"]),
+    ("profile", ["profiles.py"]),
 ]
 QUICK = [("forwarding", ["RelayBench", "--quick", "--json"]), ("cost", ["RelayLoad", "cost", "--json", "--rate", "20000", "--count", "3"])]
 
 
 def run(name, command, echo):
     """The figures that a program printed; None for those of a program that failed."""
-    process = subprocess.Popen([str(BINARIES / command[0]), *command[1:]], stdout=subprocess.PIPE, text=True)
+    folder = HERE if command[0].endswith(".py") else BINARIES
+    process = subprocess.Popen([str(folder / command[0]), *command[1:]], stdout=subprocess.PIPE, text=True)
     lines = []
     for line in process.stdout:
         if echo:
@@ -73,8 +76,8 @@ def summary(lines):
     for line in figures.all("cpu_ns_per_fwd"):
         context = line["context"]
         kept[f"cpu_ns_per_fwd {context['profile']} {context['packets_per_second']} {context['forwarder']}"] = line["value"]
-    step = targets.worst(figures.all("fwd_ratio", batch=64, burst=1))
-    bursts = targets.worst(figures.all("fwd_ratio_l1g", batch=64, burst=4))
+    step = targets.worst(figures.all("fwd_ratio", batch=64, burst=1, receivers=1))
+    bursts = targets.worst(figures.all("fwd_ratio_l1g", batch=64, burst=4, receivers=1))
     alone = (
         "rss_prepared", "rss_joined_call", "idle_core_percent", "handshakes_per_core", "handshake_ratio_to_openssl", "group_cpu_to_predicted",
         "storm_latency_over_quiet_us_p99", "ring_gate_ms_p99", "journal_events_per_second")
@@ -92,7 +95,7 @@ def document(rows, here):
     before, rest = DOCUMENT.read_text().split(MARKS[0])
     after = rest.split(MARKS[1])[1]
     where = f"{here['processor']}, {here['processors']} processors, Linux {here['kernel']}; commit {here['commit']}, {here['date']}."
-    DOCUMENT.write_text(f"{before}{MARKS[0]}\n{where}\n\n{targets.markdown(rows)}\n{MARKS[1]}{after}")
+    DOCUMENT.write_text(f"{before}{MARKS[0]}\n{where}\n\n{targets.markdown(rows)}\n{targets.profile_markdown(lines)}{MARKS[1]}{after}")
 
 
 def main():
@@ -129,6 +132,7 @@ def main():
     (OUT / "report.html").write_text(page.page(rows, lines, history(), here))
     if not options.json:
         print("\n" + targets.table([row for row in rows if row.measured != "not measured"]))
+        print(targets.profile(lines), end="")
         print(f"\nbench/out/report.html has plots. {here['processor']}, {here['processors']} processors, commit {here['commit']}.")
     for name in failures:
         print(f"bench: {name} failed", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 import html
 
-from targets import Figures, PROFILES, number
+from targets import Figures, PROFILES, number, profile_rows
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2.5rem auto; max-width: 62rem; padding: 0 1.5rem; color: #1c2430; background: #fff }
@@ -11,6 +11,7 @@ table { border-collapse: collapse; width: 100% } td, th { text-align: left; padd
 th { font-weight: 600; color: #66707f; font-size: .85rem } td.n { white-space: nowrap; font-variant-numeric: tabular-nums }
 .met { color: #1a7f4b; font-weight: 600 } .missed { color: #c0392b; font-weight: 600 } .note { color: #66707f; font-size: .85rem }
 figure { margin: .6rem 0 0 } svg { width: 100%; height: auto } svg text { font: 12px system-ui, sans-serif; fill: #3c4654 }
+summary { cursor: pointer; padding: .35rem 0 }
 .verdict { font-size: 1.05rem; margin: 1rem 0 0 }
 """
 COLOURS = {"relay": "#2f5fb3", "limit": "#9aa5b4", "L0": "#d5dae1", "L1": "#9aa5b4", "L1g": "#6c7788"}
@@ -84,10 +85,17 @@ def history_plot(runs, wanted, limit):
     return "".join(parts) + "</svg>"
 
 
+def tables(lines):
+    """The profile."""
+    for title, head, rows in profile_rows(lines):
+        cells = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        yield f"<details><summary>{html.escape(title)}</summary><table><tr>{''.join(f'<th>{html.escape(cell)}' for cell in head)}</tr>{cells}</table></details>"
+
+
 def plots(figures, runs):
     rows = [line["context"] for line in figures.all("fwd_ratio", batch=64)]
-    keys = ("packet_bytes", "batch", "participants", "burst")
-    steps = [(f"{row['packet_bytes']} B, {row['participants']:,}\nburst {row['burst']}", [(name, figures.value(f"fwd_ns_{name.lower()}", **{key: row[key] for key in keys})) for name in ("L0", "L1", "L1g", "relay")]) for row in rows]
+    keys = ("packet_bytes", "batch", "participants", "burst", "receivers")
+    steps = [(f"{row['packet_bytes']} B, {row['participants']:,}\nburst {row['burst']}" + (f", to {row['receivers']}" if row["receivers"] > 1 else ""), [(name, figures.value(f"fwd_ns_{name.lower()}", **{key: row[key] for key in keys})) for name in ("L0", "L1", "L1g", "relay")]) for row in rows]
     yield "The forwarding step", "CPU a packet in one thread, batch of 64, by packet size and participants. L0: the kernel's part alone; L1: and the cipher; L1g: and UDP GSO.", bars(steps, "ns")
     loads = [(profile, words, line["context"]["packets_per_second"]) for profile, words in PROFILES for line in figures.all("cpu_ratio", profile=profile)]
 
@@ -103,13 +111,19 @@ def plots(figures, runs):
     yield "Over time", "Ratios to the limit in the runs that are recorded; dashed: 1.25.", history_plot(runs, wanted, 1.25)
 
 
+def note(words):
+    return f'<div class="note">{html.escape(words)}</div>'
+
+
 def page(rows, lines, runs, machine):
     figures = Figures(lines)
     verdict = {True: '<span class="met">met</span>', False: '<span class="missed">missed</span>', None: ""}
     body = "".join(
-        f'<tr><td>{html.escape(row.name)}<div class="note">{html.escape(row.note)}</div></td><td class="n">{html.escape(row.target)}</td>'
+        f'<tr><td>{html.escape(row.name)}{note(row.note)}{note("Missed because of: " + row.why) if row.why else ""}</td><td class="n">{html.escape(row.target)}</td>'
         f'<td class="n">{html.escape(row.measured)}</td><td>{verdict[row.met]}</td></tr>' for row in rows)
     held = [row.met for row in rows if row.met is not None]
+    where = "".join(tables(lines))
+    where = where and f"<h2>Where the time goes</h2>{where}"
     drawn = "".join(f'<h2>{html.escape(title)}</h2><div class="dim">{html.escape(words)}</div><figure>{svg}</figure>' for title, words, svg in plots(figures, runs) if svg)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>MediaRelay bench</title><style>{STYLE}</style>'
@@ -117,4 +131,4 @@ def page(rows, lines, runs, machine):
         f'{machine["processors"]} processors, Linux {html.escape(machine["kernel"])}</div>'
         f'<p class="verdict">{sum(held)} of {len(held)} targets that were measured are met.</p>'
         '<p class="dim">Ratios are to a process in C that does only what any forwarder must, in windows that take turns in the same run. They hold on another machine; nanoseconds do not.</p>'
-        f'<table><tr><th>Metric<th>Target<th>Measured<th></tr>{body}</table>{drawn}</html>\n')
+        f'<table><tr><th>Metric<th>Target<th>Measured<th></tr>{body}</table>{where}{drawn}</html>\n')

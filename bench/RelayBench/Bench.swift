@@ -24,6 +24,7 @@ struct Bench {
     private static func run(_ options: Options) throws {
         let report = Report(isJSON: options.isJSON)
         try SRTPSelfTest.run()
+        if let handshakes = options.handshakes { return try HandshakeBench.run(handshakes, isJSON: options.isJSON) }
         raiseOpenFileLimit()
         report.begin()
         var results: [ForwardingResult] = []
@@ -31,7 +32,7 @@ struct Bench {
         for (i, workload) in grid.enumerated() {
             report.progress(
                 "[\(i + 1)/\(grid.count)] \(workload.packetByteCount) B, batch \(workload.batch), "
-                    + "\(workload.participants) participants, burst \(workload.burst)")
+                    + "\(workload.participants) participants, burst \(workload.burst), \(workload.receivers) receivers")
             let bench = ForwardingBench(rounds: options.rounds, only: options.contender)
             let result = try bench.run(workload) { fleet in
                 try RelayContender(fleet: fleet, now: ForwardingBench.start)
@@ -59,13 +60,17 @@ struct Options {
     /// This row alone.
     var row: Workload?
     var rounds = 400
+    /// So many handshakes, nothing else.
+    var handshakes: Int?
 
     static let usage = """
-        usage: RelayBench [--quick] [--json] [--rounds N] [--row BYTES/BATCH/PARTICIPANTS/BURST] [--only NAME]
-          --quick     only batch 64 and fewer rounds
+        usage: RelayBench [--quick] [--json] [--rounds N] [--row BYTES/BATCH/PARTICIPANTS/BURST[/RECEIVERS]]
+                          [--only NAME] [--handshakes N]
+          --quick     only batch 64, 20 participants beside the largest row, and fewer rounds
           --json      one JSON object per line on standard output
           --rounds N  timed rounds per row (20 or more)
-          --row       one row, e.g. 1150/64/2000/1 (an even count of participants)
+          --row       one row, e.g. 1150/64/2000/1 (as many participants as fill rooms of RECEIVERS + 1)
+          --handshakes N  N DTLS handshakes of the handshaker instead, for profilers
           --only      one contender, for profilers: relay, L0, L1 or L1g
         """
 
@@ -82,11 +87,17 @@ struct Options {
                 contender = name
             case "--row":
                 let numbers = rest.popFirst()?.split(separator: "/").compactMap { Int($0) } ?? []
-                guard numbers.count == 4, (40...1_180).contains(numbers[0]), (1...64).contains(numbers[1]),
-                    (2...8_000).contains(numbers[2]), numbers[2].isMultiple(of: 2), (1...64).contains(numbers[3])
+                let size = (numbers.count == 5 ? numbers[4] : 1) + 1
+                guard (4...5).contains(numbers.count), (40...1_180).contains(numbers[0]), (1...64).contains(numbers[1]),
+                    (2...8_000).contains(numbers[2]), (2...8).contains(size), numbers[2].isMultiple(of: size),
+                    (1...64).contains(numbers[3])
                 else { return nil }
                 row = Workload(
-                    packetByteCount: numbers[0], batch: numbers[1], participants: numbers[2], burst: numbers[3])
+                    packetByteCount: numbers[0], batch: numbers[1], participants: numbers[2], burst: numbers[3],
+                    receivers: size - 1)
+            case "--handshakes":
+                guard let count = rest.popFirst().flatMap({ Int($0) }), count > 0 else { return nil }
+                handshakes = count
             case "--rounds":
                 guard let count = rest.popFirst().flatMap({ Int($0) }), count >= 20 else { return nil }
                 rounds = count
@@ -100,7 +111,7 @@ struct Options {
         var rows: [Workload] = []
         for byteCount in [120, 1_150] {
             for batch in isQuick ? [64] : [64, 8] {
-                for participants in [20, 2_000] {
+                for participants in isQuick ? [20] : [20, 2_000] {
                     for burst in [1, 4] {
                         rows.append(
                             Workload(
@@ -108,6 +119,18 @@ struct Options {
                                 burst: burst))
                     }
                 }
+            }
+        }
+        if isQuick {
+            rows.append(Workload(packetByteCount: 1_150, batch: 64, participants: 2_000, burst: 1))
+            rows.append(Workload(packetByteCount: 120, batch: 64, participants: 20, burst: 1, receivers: 3))
+            return rows
+        }
+        for byteCount in [120, 1_150] {
+            for participants in [20, 2_000] {
+                rows.append(
+                    Workload(
+                        packetByteCount: byteCount, batch: 64, participants: participants, burst: 1, receivers: 3))
             }
         }
         return rows

@@ -51,9 +51,11 @@ final class LimitContender: Contender {
                 loop, 0x7F00_0001, client.port, keys.receiveKey, keys.receiveSalt, keys.sendKey, keys.sendSalt)
         }
         for number in fleet.clients.indices {
-            limit_connect(
-                loop, UInt32(number), fleet.clients[number].ssrc, UInt32(number ^ 1), 0x2000_0000 + UInt32(number),
-                Fleet.payloadType)
+            for receiver in fleet.workload.room(of: number) where receiver != number {
+                limit_connect(
+                    loop, UInt32(number), fleet.clients[number].ssrc, UInt32(receiver), 0x2000_0000 + UInt32(number),
+                    Fleet.payloadType)
+            }
         }
     }
 

@@ -4,7 +4,7 @@ import Glibc
 import RTPCore
 import RelayCore
 
-// The clients of the bench: one UDP socket each, SRTP both ways, paired in 1:1 calls (2n with 2n+1). Makes
+// The clients of the bench: one UDP socket each, SRTP both ways, in rooms of neighbours (2n with 2n+1, or four). Makes
 // the batches that every contender gets, bytes for bytes the same, and checks what comes back. Never timed.
 
 /// What one cell of the grid does.
@@ -15,6 +15,15 @@ struct Workload: Hashable, Sendable {
     var participants: Int
     /// Packets of one sender in a row, as a video frame gives them.
     var burst: Int
+    /// Of each packet: 1 in a call of two, more in a group.
+    var receivers = 1
+
+    var roomSize: Int { receivers + 1 }
+    /// Who is in the room of a client.
+    func room(of client: Int) -> Range<Int> {
+        let first = client / roomSize * roomSize
+        return first..<first + roomSize
+    }
 
     /// Above this size packets are video.
     var isVideo: Bool { packetByteCount > 400 }
@@ -25,7 +34,9 @@ struct Workload: Hashable, Sendable {
     /// hold, half a second or all that it may: memory that is touched for the first time costs a page fault.
     var warmUpRounds: Int {
         let kept = min(participants * packetsPerSecond / 2, EngineConfiguration().historyByteCount / 1_000)
-        return max(50, max(4 * participants, isVideo ? kept : 0) / batch)
+        // Who is heard and seen in a group is settled within a second.
+        let settling = receivers > 1 ? participants * packetsPerSecond : 0
+        return max(50, max(4 * participants, settling, isVideo ? kept : 0) / batch)
     }
 }
 
@@ -169,11 +180,12 @@ final class Fleet {
         slot.update(from: bytes, count: bytes.count)
     }
 
-    /// A VP8 descriptor (a key frame starts in each stream's first packet), then who sent it and which, then
+    /// A VP8 descriptor (a key frame starts in each stream's first packet; in a group in each of its first, so that slots fill), then who sent it and which, then
     /// a pattern.
     private func writePayload(_ payload: UnsafeMutablePointer<UInt8>, sender: Int, count: UInt32) {
-        payload[0] = workload.isVideo ? (count == 0 ? 0x10 : 0x00) : 0x78
-        payload[1] = count == 0 ? 0x10 : 0
+        let isKey = count < (workload.receivers > 1 ? 64 : 1)
+        payload[0] = workload.isVideo ? (isKey ? 0x10 : 0x00) : 0x78
+        payload[1] = isKey ? 0x10 : 0
         for i in 0..<4 {
             payload[2 + i] = UInt8(truncatingIfNeeded: sender >> (24 - 8 * i))
             payload[6 + i] = UInt8(truncatingIfNeeded: count >> UInt32(24 - 8 * i))
@@ -211,7 +223,9 @@ final class Fleet {
         var last = -1
         for sender in senders where sender != last {
             last = sender
-            count += try drain(receiver: sender ^ 1, check)
+            for receiver in workload.room(of: sender) where receiver != sender {
+                count += try drain(receiver: receiver, check)
+            }
         }
         return count
     }
@@ -250,12 +264,12 @@ final class Fleet {
         }
     }
 
-    /// Whether an opened payload is one that the receiver's partner sent.
+    /// Whether an opened payload is one that somebody else of the receiver's room sent.
     func isGenuine(_ payload: UnsafeMutableBufferPointer<UInt8>.SubSequence, receiver: Int) -> Bool {
         guard payload.count == workload.packetByteCount - Self.headerByteCount else { return false }
         let base = payload.startIndex
         let sender = (0..<4).reduce(0) { $0 << 8 | Int(payload[base + 2 + $1]) }
-        guard sender == receiver ^ 1 else { return false }
+        guard sender != receiver, workload.room(of: receiver).contains(sender) else { return false }
         for i in 10..<payload.count where payload[base + i] != UInt8(truncatingIfNeeded: i &* 31) {
             return false
         }

@@ -75,22 +75,23 @@ struct ForwardingBench {
                 let count = try fleet.drain { receiver, packet in
                     try verifiers[position]?.check(receiver: receiver, packet: packet)
                 }
-                guard count == workload.batch || round < warmUp && contender is any Relay else {
+                guard count == workload.batch * workload.receivers || round < warmUp && contender is any Relay else {
                     let drops = (contender as? any Relay)?.drops ?? ""
                     throw BenchFailure(
                         description:
-                            "\(contender.name) forwarded \(count) of \(workload.batch) packets \(drops)")
+                            "\(contender.name) forwarded \(count) of \(workload.batch * workload.receivers) packets \(drops)"
+                    )
                 }
                 let timersBegin = lio_thread_cpu_ns()
                 contender.settle(now: now)
                 let timersEnd = lio_thread_cpu_ns()
                 guard round >= warmUp else { continue }
-                result.samples[position].append(Double(end - begin) / Double(workload.batch))
+                result.samples[position].append(Double(end - begin) / Double(workload.batch * workload.receivers))
                 if contender is any Relay { timerNanoseconds += timersEnd - timersBegin }
             }
         }
         if contenders.contains(where: { $0 is any Relay }) {
-            result.timers = Double(timerNanoseconds) / Double(rounds * workload.batch)
+            result.timers = Double(timerNanoseconds) / Double(rounds * workload.batch * workload.receivers)
         }
         result.openedByOracle = verifiers.reduce(0) { $0 + ($1?.openedByOracle ?? 0) }
         return result

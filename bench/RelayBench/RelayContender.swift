@@ -56,31 +56,40 @@ final class RelayContender: Relay {
     private func ufrag(_ side: String, _ number: Int) -> String { side + String(number + 1_000_000) }
 
     private func configuration(_ number: Int) -> TransportConfiguration {
-        let isVideo = fleet.workload.isVideo
-        var section = MediaSection(
-            index: 0, mid: "0", kind: isVideo ? .video : .audio, codec: isVideo ? .vp8 : .opus,
-            payloadType: Fleet.payloadType)
-        section.clientSends = true
-        section.clientReceives = true
-        section.extensions[.mid] = Fleet.midExtension
-        section.extensions[.audioLevel] = Fleet.audioLevelExtension
-        section.extensions[.transportCC] = Fleet.transportCCExtension
-        section.feedback = isVideo ? [.nack, .pli, .transportCC] : [.transportCC]
-        section.signalledSSRCs = [fleet.clients[number].ssrc]
-        section.sendSSRC = 0x3000_0000 + UInt32(number)
-        if isVideo {
-            section.rtxPayloadType = 112
-            section.sendRTXSSRC = 0x4000_0000 + UInt32(number)
-        }
+        let workload = fleet.workload
         return TransportConfiguration(
-            participant: handle(number), room: RoomHandle(UInt64(number / 2) + 1), isPeerRoom: true,
-            joinsWhenReady: false,
+            participant: handle(number), room: RoomHandle(UInt64(number / workload.roomSize) + 1),
+            isPeerRoom: workload.receivers == 1, joinsWhenReady: false,
             localICE: ICECredentials(ufrag: ufrag("r", number), password: Self.relayPassword),
             remoteICE: ICECredentials(ufrag: ufrag("c", number), password: Self.clientPassword),
             fingerprints: [
                 CertificateFingerprint(algorithm: .sha256, bytes: [UInt8](repeating: 1, count: 32))
             ],
-            sections: [section])
+            sections: (0..<workload.receivers).map { section(number, slot: $0) })
+    }
+
+    /// The client sends on the first one and receives on each. In a group pictures carry no transport-wide numbers: without
+    /// feedback there would be no rate for three of them.
+    private func section(_ number: Int, slot: Int) -> MediaSection {
+        let isVideo = fleet.workload.isVideo
+        var section = MediaSection(
+            index: slot, mid: "\(slot)", kind: isVideo ? .video : .audio, codec: isVideo ? .vp8 : .opus,
+            payloadType: Fleet.payloadType)
+        section.clientSends = slot == 0
+        section.clientReceives = true
+        section.extensions[.mid] = Fleet.midExtension
+        section.extensions[.audioLevel] = Fleet.audioLevelExtension
+        section.extensions[.transportCC] = Fleet.transportCCExtension
+        let isGroup = fleet.workload.receivers > 1
+        section.feedback = isVideo ? (isGroup ? [.nack, .pli] : [.nack, .pli, .transportCC]) : [.transportCC]
+        section.signalledSSRCs = slot == 0 ? [fleet.clients[number].ssrc] : []
+        let place = UInt32(number * fleet.workload.receivers + slot)
+        section.sendSSRC = 0x3000_0000 + place
+        if isVideo {
+            section.rtxPayloadType = 112
+            section.sendRTXSSRC = 0x4000_0000 + place
+        }
+        return section
     }
 
     /// Hands a datagram to the engine as if `client` had sent it.
@@ -124,6 +133,7 @@ final class RelayContender: Relay {
                 from: check.client, now)
         }
         fleet.checks.removeAll(keepingCapacity: true)
+        engine.finishBatch(now: now)
         if engine.deadline <= now { engine.advance(to: now) }
         finish()
     }

@@ -26,7 +26,7 @@ struct Report {
     private func header() -> String {
         row(
             [
-                "bytes", "batch", "people", "burst", "L0", "L1", "L1g", "relay", "timers", "relay/L1",
+                "bytes", "batch", "people", "burst", "to", "L0", "L1", "L1g", "relay", "timers", "relay/L1",
                 "relay/L1g",
             ])
     }
@@ -44,7 +44,8 @@ struct Report {
             } ?? "-"
         }
         let line = row([
-            "\(w.packetByteCount)", "\(w.batch)", "\(w.participants)", "\(w.burst)", ns("L0"), ns("L1"),
+            "\(w.packetByteCount)", "\(w.batch)", "\(w.participants)", "\(w.burst)", "\(w.receivers)", ns("L0"),
+            ns("L1"),
             ns("L1g"),
             ns("relay"), result.timers.map { String(format: "%.0f", $0) } ?? "-", ratio("L1"), ratio("L1g"),
         ])
@@ -52,7 +53,7 @@ struct Report {
     }
 
     private func row(_ cells: [String]) -> String {
-        let widths = [6, 6, 7, 6, 7, 7, 7, 7, 7, 18, 18]
+        let widths = [6, 6, 7, 6, 4, 7, 7, 7, 7, 7, 18, 18]
         return zip(cells, widths).map { cell, width in
             String(repeating: " ", count: max(1, width - cell.count)) + cell
         }.joined()
@@ -75,11 +76,22 @@ struct Report {
     private func context(_ result: ForwardingResult) -> [(String, String)] {
         let w = result.workload
         return [
-            ("packet_bytes", "\(w.packetByteCount)"), ("receivers", "1"), ("batch", "\(w.batch)"),
+            ("packet_bytes", "\(w.packetByteCount)"), ("receivers", "\(w.receivers)"), ("batch", "\(w.batch)"),
             ("participants", "\(w.participants)"), ("burst", "\(w.burst)"), ("rounds", "\(result.rounds)"),
             ("crypto", "\"\(String(cString: mc_backend_name()))\""), ("steady", "\(result.isSteady)"),
             ("opened_by_libsrtp2", "\(result.openedByOracle)"),
         ]
+    }
+
+    /// CPU of the relay's side of each handshake, ns.
+    func addHandshakes(_ samples: [Double]) {
+        let median = samples.median
+        guard !isJSON else {
+            return object("handshake_ns", median, "ns", [("handshakes", "\(samples.count)")])
+        }
+        write(
+            String(format: "%d handshakes: median %.0f µs of the relay's side\n", samples.count, median / 1_000),
+            to: .standardOutput)
     }
 
     private func object(_ metric: String, _ value: Double, _ unit: String, _ context: [(String, String)]) {
@@ -93,7 +105,9 @@ struct Report {
 
     /// The last line: the headline against its target.
     func end(_ results: [ForwardingResult]) {
-        let headline = results.filter { $0.workload.batch == 64 && $0.workload.burst == 1 }
+        let headline = results.filter {
+            $0.workload.batch == 64 && $0.workload.burst == 1 && $0.workload.receivers == 1
+        }
         let ratios = headline.compactMap { result in result.ratio("relay", to: "L1")?.median }
         guard let worst = ratios.max() else { return }
         if isJSON {

@@ -2,20 +2,21 @@ import RTPCore
 import RelayCore
 
 // Proof that a contender did the work it is timed for: every packet it sent opens with its receiver's key and
-// carries what the partner sent; those of the first clients open in libsrtp2 too.
+// carries what somebody of the same room sent; those of the first clients open in libsrtp2 too.
 
 final class Verifier {
     /// Clients whose packets libsrtp2 opens as well (its cost grows with its sessions).
     static let oracleCount = 4
 
     private let fleet: Fleet
-    private var estimators: [PacketIndexEstimator]
+    /// Of each client, by SSRC.
+    private var estimators: [[UInt32: PacketIndexEstimator]]
     private let oracles: [SRTPOracle]
     private(set) var openedByOracle = 0
 
     init(fleet: Fleet) throws {
         self.fleet = fleet
-        estimators = Array(repeating: PacketIndexEstimator(), count: fleet.clients.count)
+        estimators = Array(repeating: [:], count: fleet.clients.count)
         oracles = try fleet.clients.prefix(Self.oracleCount).map {
             try SRTPOracle(
                 profile: $0.masterKeys.profile, masterKey: $0.masterKeys.sendKey,
@@ -35,7 +36,7 @@ final class Verifier {
                 throw BenchFailure(description: "libsrtp2 refused a packet for client \(receiver): \(error)")
             }
         }
-        let index = estimators[receiver].estimate(header.sequenceNumber)
+        let index = estimators[receiver][header.ssrc, default: PacketIndexEstimator()].estimate(header.sequenceNumber)
         let count = fleet.clients[receiver].receiving.openRTP(
             base, count: packet.count, headerByteCount: header.headerByteCount, ssrc: header.ssrc,
             index: index)
@@ -44,7 +45,7 @@ final class Verifier {
                 description:
                     "client \(receiver) cannot open packet \(header.sequenceNumber) of \(header.ssrc)")
         }
-        estimators[receiver].update(index)
+        estimators[receiver][header.ssrc, default: PacketIndexEstimator()].update(index)
         guard fleet.isGenuine(packet[header.headerByteCount..<count], receiver: receiver) else {
             throw BenchFailure(description: "client \(receiver) got another payload than its partner sent")
         }
