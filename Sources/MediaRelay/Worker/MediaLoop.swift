@@ -237,6 +237,7 @@ final class MediaLoop {
             give(bytes, count: count, from: peer, local: 0, now: now)
         }
         forgetGoneStreams()
+        engine.finishBatch(now: now)
         passOn(now: now)
     }
 
