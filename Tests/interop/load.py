@@ -53,8 +53,8 @@ def load_node():
             check(shell.json("rooms", "list") == [], "rooms are left behind")
             interrupted(shell)
             check("from client to client" in shell.run("load", "audio", "--rooms", "1", "--seconds", "1"), "no text")
-            wrong = Shell(MEDIA_RELAY_URL=f"http://{relay.http}", MEDIA_RELAY_KEY=f"{KEY_ID}:another secret of 32 bytes or more")
-            check(wrong.run("load", "audio", code=FAILED) == "", "a load with a wrong key")
+            wrong = ("--key", f"{KEY_ID}:another secret of 32 bytes or more")
+            check(shell.run("load", "audio", *wrong, code=FAILED) == "", "a load with a wrong key")
         return f"{talk['joined']} people in calls, p99 {talk['latency']['p99']:.2f} ms; {storm['joined']} in a storm"
     finally:
         shutil.rmtree(folder)
