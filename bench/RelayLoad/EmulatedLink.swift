@@ -1,5 +1,6 @@
 import MediaRelay
 import RTPCore
+import RelayLoadKit
 import RelayTesting
 
 /// A bad network between clients of a fleet and the relay, both ways, on real sockets: datagrams are lost, late, doubled and out of

@@ -1,5 +1,6 @@
 import MediaRelay
 import RTPCore
+import RelayLoadKit
 import RelayTesting
 
 /// T100: calls are added until the worker takes nobody new. From then on a new call is 503 with Retry-After, one that rings is answered,
