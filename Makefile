@@ -4,7 +4,7 @@ SWIFT ?= swift
 PORT ?= 8080
 MEDIA_PORT ?= 40000
 
-.PHONY: run build test test-unit test-interop test-load test-attack fuzz coverage mutate sbom soak histories simulate attack faults bench bench-quick bench-ring lab format clean packages
+.PHONY: run build test test-unit test-interop test-load test-attack fuzz coverage mutate sbom soak histories simulate attack faults bench bench-quick bench-ring lab deb deb-check deb-test format clean packages
 
 ## Build, start the relay and the signaling server of examples/signaling: http://127.0.0.1:8080/ (LAN=1: HTTPS, for a phone).
 run: build
@@ -117,6 +117,19 @@ lab: build python
 	.venv/bin/python Tests/lab/lab.py $(if $(PROFILES),--profiles $(PROFILES)) $(if $(CLIENTS),--clients $(CLIENTS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(DOCS),--docs)
 
+## dist/media-relay_VERSION_ARCHITECTURE.deb. deb-check: built twice, must be the same bytes. deb-test: tried in a chroot with nothing but Debian (root).
+deb:
+	scripts/install-packages.sh deb
+	scripts/deb.py
+
+deb-check:
+	scripts/install-packages.sh deb
+	scripts/deb.py --check
+
+deb-test: deb python
+	scripts/install-packages.sh deb-test
+	.venv/bin/python Tests/packaging/deb.py
+
 packages:
 	@scripts/install-packages.sh build
 
@@ -124,4 +137,4 @@ format:
 	$(SWIFT) format lint --strict --recursive Sources Tests bench
 
 clean:
-	rm -rf .build bench/out
+	rm -rf .build bench/out dist

@@ -131,6 +131,11 @@ attack() {
 interop() {
   clients interop || return 0
   local code=0
+  if ! python3 -m unittest discover -s Tests/packaging -p 'test_*.py' >"$logs/packaging.log" 2>&1; then
+    tail -n 40 "$logs/packaging.log"
+    note "packaging: the tests of deploy/ failed"
+    failed=1
+  fi
   .venv/bin/python Tests/interop/run.py "$@" 2>&1 | tee "$logs/interop.txt" || code=$?
   summary+=("$(tail -n 1 "$logs/interop.txt")")
   [ "$code" -eq 0 ] || failed=1

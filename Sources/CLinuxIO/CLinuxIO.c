@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -541,6 +542,13 @@ int lio_forbid_dumps(void) {
     if (setrlimit(RLIMIT_CORE, &none) < 0) return -errno;
     return result_of(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
 }
+
+int lio_close_on_exec_from(unsigned first) {
+    // CLOSE_RANGE_CLOEXEC, Linux 5.11.
+    return result_of((int)syscall(SYS_close_range, first, ~0U, 4U));
+}
+
+int lio_memory_file(const char *name) { return result_of(memfd_create(name, MFD_CLOEXEC)); }
 
 int lio_lock_file(int fd) { return result_of(flock(fd, LOCK_EX | LOCK_NB)); }
 

@@ -14,6 +14,7 @@ public enum Commands {
         case "serve" where !wantsHelp(arguments):
             return ServeProcess.run(arguments: Array(arguments.dropFirst()), environment: environment)
         case "worker": return WorkerProcess.run(arguments: Array(arguments.dropFirst()))
+        case "trial": return Trial.run(arguments: Array(arguments.dropFirst()), environment: environment)
         default: break
         }
         return run(

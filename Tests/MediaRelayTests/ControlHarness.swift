@@ -7,7 +7,7 @@ import RelayCore
 /// can be closed and made anew. Kills every process that it saw when it is released.
 final class ControlHarness {
     let folder = TemporaryFolder()
-    let configuration: SupervisorConfiguration
+    var configuration: SupervisorConfiguration
     private(set) var supervisor: WorkerSupervisor?
     private(set) var poller: Poller?
     private(set) var events: [SupervisorEvent] = []
@@ -104,6 +104,9 @@ final class ControlHarness {
 
     var hellos: [WorkerHello] {
         events.compactMap { if case .hello(let hello) = $0 { hello } else { nil } }
+    }
+    var retiring: [WorkerID] {
+        events.compactMap { if case .retiring(let worker) = $0 { worker } else { nil } }
     }
     var gone: [WorkerID] {
         events.compactMap { if case .gone(let worker, _) = $0 { worker } else { nil } }

@@ -190,7 +190,7 @@ private struct LinkValues {
                     since: instant(), gates: gates(), slots: occupants(), isSpeaker: bool(),
                     prompt: bool() ? PromptHandle(handle().value) : nil)
             }, news: (0..<count(5)).map { _ in news() },
-            recordings: (0..<count(3)).map { _ in RecordingHandle(handle().value) })
+            recordings: (0..<count(3)).map { _ in RecordingHandle(handle().value) }, build: text(40))
     }
 
     mutating func message() -> LinkMessage {

@@ -71,8 +71,8 @@ def check_alone(shell):
     """What needs no node."""
     commands = set(re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?: {2,}|$)", shell.run("--help"), re.MULTILINE))
     expected = {
-        "serve", "config print", "config check", "rooms list", "rooms show", "calls list", "calls show", "events", "kick",
-        "end", "capture", "record start", "record stop", "load", "token", "doctor", "completion", "man", "version",
+        "serve", "config print", "config check", "config default", "rooms list", "rooms show", "calls list", "calls show", "events", "kick",
+        "end", "capture", "record start", "record stop", "drain", "undrain", "load", "token", "doctor", "completion", "man", "version",
     }
     check(commands >= expected, f"help lists {commands}")
     for command in sorted(commands):
@@ -215,7 +215,34 @@ def check_connection(relay, shell, folder):
         check("\x1b" not in at_terminal({**shell.environment, **other}, "rooms"), f"colour in spite of {other}")
 
 
+def check_drain(relay, shell):
+    relay.create_room(id="left", kind="peer", media="audio")
+    check("draining: " in shell.run("drain", "--deadline", "1h"), "the drain is not told")
+    ready = relay.ask("GET", "/readyz")
+    check((ready.status, ready.body) == (503, b"draining\n"), f"/readyz says {ready.status} {ready.body}")
+    relay.ask("GET", "/healthz").expect(200)
+    refused = relay.admin("POST", "/v1/rooms", {"id": "late", "kind": "peer", "media": "audio"}).expect(503)
+    check(refused.json["code"] == "draining" and refused.headers["Retry-After"], f"refused with {refused.json}")
+    # It outlives a crash of control.
+    relay.kill_control()
+    relay.start(ready=503)
+    check(relay.ask("GET", "/readyz").body == b"draining\n", "the drain did not outlive control")
+    # Another deadline, and what is left ends at it.
+    (told,) = shell.json("drain", "--deadline", "1", "--wait")
+    check(told["draining"] and told["rooms"] == 0 and told["drainedAt"], f"waited for {told}")
+    check(relay.admin("GET", "/v1/rooms/left").json["outcome"] == "drained", "what was left is not drained")
+    check("takes new rooms" in shell.run("undrain"), "the end of the drain is not told")
+    relay.ask("GET", "/readyz").expect(200)
+    relay.create_room(id="next", kind="peer", media="audio")
+    for wrong in ("soon", "8d", "-1", "10x"):
+        shell.run("drain", "--deadline", wrong, code=USAGE)
+    types = [event["type"] for event in relay.events() if event["type"].startswith("node.")]
+    check(types == ["node.started", "node.draining", "node.started", "node.draining", "node.drained", "node.undrained"], f"told was {types}")
+
+
 def check_config(shell, folder):
+    (folder / "default.json5").write_text(shell.run("config", "default"))
+    check("is good" in shell.run("config", "check", "--config", str(folder / "default.json5")), "the default is not good")
     config = folder / "other.json5"
     config.write_text("{\n  workers: 2, announce: ['203.0.113.7'], // known\n  'retain-hours': 24,\n}\n")
     check("is good" in shell.run("config", "check", "--config", str(config)), "the configuration is not good")
@@ -266,6 +293,7 @@ def command_line():
             check_rooms(relay, shell)
             check_calls(relay, shell)
             check_events(relay, shell)
+            check_drain(relay, shell)
             check_connection(relay, shell, folder)
             check_config(shell, folder)
             check_doctor(relay, shell)

@@ -114,6 +114,23 @@ def check_recordings(relay, held):
     relay.admin("DELETE", "/v1/rooms/kept").expect(200)
 
 
+def check_drain(relay, held):
+    """The node's state and its drain, with good and bad bodies."""
+    node = held(relay.admin("GET", "/v1/node"), "Node", 200)
+    check(node["ready"] and not node["draining"] and "drain" not in node, f"the node is {node}")
+    state = held(relay.admin("POST", "/v1/node/drain", {"deadlineSeconds": 60}), "Drain", 200)
+    check(state["draining"] and state["rooms"] == 0 and state["drainedAt"], f"the drain is {state}")
+    check(held(relay.admin("GET", "/v1/node"), "Node", 200)["drain"]["deadline"] == state["deadline"], "the node's differs")
+    held(relay.admin("POST", "/v1/rooms", {"id": "late", "kind": "peer", "media": "audio"}), "Problem", 503)
+    for wrong in ({"deadlineSeconds": -1}, {"deadlineSeconds": "1"}, {"deadlineSeconds": 604801}, {"deadline": 1}):
+        held(relay.admin("POST", "/v1/node/drain", wrong), "Problem", 400)
+    held(relay.ask("POST", "/v1/node/drain", {}, participant("late", "alice")), "Problem", 403)
+    for _ in range(2):
+        check(not held(relay.admin("DELETE", "/v1/node/drain"), "Drain", 200)["draining"], "it drains on")
+    check(held(relay.admin("POST", "/v1/node/drain"), "Drain", 200)["draining"], "a drain without a body is refused")
+    relay.admin("DELETE", "/v1/node/drain").expect(200)
+
+
 def api_contract():
     with Relay() as relay:
         served = relay.ask("GET", "/v1/openapi.json").expect(200).json
@@ -193,4 +210,5 @@ def api_contract():
         check_slots(relay, held)
         check_prompts(relay, held)
         check_recordings(relay, held)
+        check_drain(relay, held)
         return f"{checked} operations, {len(SCHEMAS)} schemas"

@@ -86,7 +86,8 @@ class Relay:
             print(pathlib.Path(self.log_path).read_text(errors="replace")[-6000:], flush=True)
         self.stop()
 
-    def start(self):
+    def start(self, ready=200):
+        """`ready`: what /readyz is to say once it serves."""
         command = [
             str(BINARY), "serve", "--demo", "--http", self.http, "--media", self.media, "--data", self.data,
             "--key", f"{KEY_ID}:{SECRET}", "--workers", str(self.workers), "--admin", self.admin_listener,
@@ -96,14 +97,14 @@ class Relay:
         command += self.options
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        self.wait_ready()
+        self.wait_ready(ready=ready)
 
-    def wait_ready(self, seconds=15):
+    def wait_ready(self, seconds=15, ready=200):
         deadline = time.monotonic() + seconds
         while True:
             check(self.process.poll() is None, f"the relay ended with code {self.process.returncode}")
             try:
-                if self.ask("GET", "/readyz").status == 200:
+                if self.ask("GET", "/readyz").status == ready:
                     return
             except OSError:
                 pass

@@ -43,6 +43,7 @@ TESTS = [
     Test("status_page", "status_page", seconds=120, tries=2),
     Test("load", "load_node", seconds=90),
     Test("load", "load_whip", network="veth"),
+    Test("upgrade", "program_upgrade"),
     Test("python_client", "python_client"),
     Test("wrtc_call", "wrtc_call"),
     Test("wrtc_call", "wrtc_call_null_tracks"),

@@ -22,6 +22,7 @@ final class ChurnState: @unchecked Sendable {
 
     func note(outcome: String) { outcomes[outcome, default: 0] += 1 }
     func noteRetry() { retries += 1 }
+    func count(of outcome: String) -> Int { outcomes[outcome] ?? 0 }
 
     var told: String {
         outcomes.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
@@ -212,6 +213,12 @@ final class TalkingCall: @unchecked Sendable {
             let isHeard = await client.wait { $0.received.values.contains { $0.packetCount > 0 } }
             guard isHeard else { throw LoadFailure("\(room): no media") }
         }
+    }
+
+    /// Packets of media that both sides got, and numbers between the first and the last that never came.
+    var receivedCount: Int { clients.reduce(0) { $0 + $1.packetCount } }
+    var missingCount: Int {
+        clients.reduce(0) { $0 + $1.client.received.values.reduce(0) { $0 + $1.missingCount } }
     }
 
     var longestGap: Interval { clients.map(\.longestGap).max() ?? .zero }

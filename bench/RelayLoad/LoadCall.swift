@@ -45,6 +45,16 @@ final class LoadBench: @unchecked Sendable {
         return lastCall
     }
 
+    /// Looks every 20 ms; false when it did not hold in time.
+    func wait(within limit: Interval, until condition: () -> Bool) async -> Bool {
+        let end = MonotonicClock.now() + limit
+        while !condition() {
+            guard MonotonicClock.now() < end else { return false }
+            await loop.sleep(for: .milliseconds(20))
+        }
+        return true
+    }
+
     func stop() async {
         follower.stop()
         http.closeIdle()

@@ -23,7 +23,7 @@ struct LoadOptions: Sendable {
     var httpPort: UInt16?
 
     static let names =
-        ["calls", "outcomes", "crossings", "kill9", "memory", "cycles", "overload", "soak"] + measurements
+        ["calls", "outcomes", "crossings", "kill9", "upgrade", "memory", "cycles", "overload", "soak"] + measurements
     /// Those that measure, beside the limit: they want the machine for themselves.
     static let measurements = ["cost", "capacity", "footprint", "storm", "group"]
 
@@ -34,6 +34,7 @@ struct LoadOptions: Sendable {
           outcomes   the same with a simulated worker behind the real conductor, journal and HTTP: events per second
           crossings  every race of CALLS.md, fired at once from two threads: one outcome, consistent answers
           kill9      calls while control is killed again and again: no event lost or doubled, one outcome a call
+          upgrade    the program is replaced under calls: no packet lost, no request refused, every outcome right
           memory     ring, answer and hang up for ever: resident memory, descriptors, threads
           cycles     the same on conductor and engine in this process, in virtual time
           overload   running calls until the worker takes nobody new: 503, and nothing lost by those who run

@@ -47,6 +47,7 @@ struct Main {
                 case "cycles": try CyclesScenario.run(loop, options, report)
                 case "crossings": try await CrossingsScenario.run(loop, options, report)
                 case "kill9": try await KillScenario.run(loop, options, report)
+                case "upgrade": try await UpgradeScenario.run(loop, options, report)
                 case "cost": try await CostScenario.run(loop, options, report)
                 case "capacity": try await CapacityScenario.run(loop, options, report)
                 case "footprint": try await FootprintScenario.run(loop, options, report)

@@ -103,6 +103,12 @@ final class RelayProcess: @unchecked Sendable {
         return lio_reap(processID, &status) == 1 ? status : nil
     }
 
+    /// To control alone.
+    func signal(_ number: Int32) { kill(processID, number) }
+
+    /// Whether control runs and is that process.
+    func isRunning(as processID: Int32) -> Bool { self.processID == processID && exitStatus() == nil }
+
     /// SIGKILL to control alone.
     func killControl() async {
         kill(processID, SIGKILL)

@@ -173,6 +173,10 @@ int lio_thread_nice(void);
 int lio_set_thread_cpu(int cpu);
 /// No core dumps and no ptrace by others: memory holds keys. Returns 0 or -errno.
 int lio_forbid_dumps(void);
+/// Every descriptor from `first` on is closed by the next execve. Returns 0 or -errno.
+int lio_close_on_exec_from(unsigned first);
+/// An anonymous file in memory, close-on-exec. Returns the descriptor or -errno.
+int lio_memory_file(const char *name);
 /// An exclusive lock on an open file, without waiting. Returns 0 or -errno (-EWOULDBLOCK: somebody has it).
 int lio_lock_file(int fd);
 /// Whether the wall clock follows a better one, as adjtimex(2) tells: 1, 0 or -errno.

@@ -40,6 +40,7 @@ extension Answers {
                 headers: [
                     .init("Location", "/v1/rooms/\(recording.roomID.text)/recordings/\(recording.id.text)")
                 ])
+        case .drain(let drain): return json(200, ViewJSON.drain(drain))
         case .done: return json(200, .object([]))
         case .restarted(let fragment, let etag):
             return HTTPResponse(

@@ -4,6 +4,7 @@ import RelayHTTP
 /// Every path of the API with its methods: the one table that says what exists. What a route needs to be allowed is in `access`.
 enum Route: Equatable {
     case health, ready, metrics, node, openAPI
+    case drain
     case page(String)
     case demoSession
     case rooms
@@ -37,6 +38,7 @@ enum Route: Equatable {
         case 1: self.init(single: path[0])
         case 2 where path[0] == "v1": self.init(collection: path[1])
         case 2 where path == ["demo", "session"]: self = .demoSession
+        case 3 where path == ["v1", "node", "drain"]: self = .drain
         case 4 where path[0] == "v1" && path[1] == "users" && path[3] == "sessions":
             guard isIdentifier(path[2]) else { return nil }
             self = .userSessions(path[2])
@@ -122,6 +124,7 @@ enum Route: Equatable {
         case .room: ["GET", "HEAD", "DELETE"]
         case .session: ["PATCH", "DELETE"]
         case .participant: ["PATCH", "DELETE"]
+        case .drain: ["POST", "DELETE"]
         case .slots: ["PUT"]
         case .userSessions, .prompt, .recording: ["DELETE"]
         }
@@ -130,8 +133,8 @@ enum Route: Equatable {
     var access: Access {
         switch self {
         case .health, .ready, .openAPI, .page, .demoSession: .open
-        case .metrics, .node, .rooms, .participant, .events, .pushed, .userSessions, .calls, .prompts, .prompt, .series,
-            .capture:
+        case .metrics, .node, .drain, .rooms, .participant, .events, .pushed, .userSessions, .calls, .prompts, .prompt,
+            .series, .capture:
             .server
         case .sessions, .session, .join, .ringing, .answer: .participant
         case .room, .roomEvents, .end, .media, .slots, .call, .recordings, .recording: .either

@@ -27,7 +27,7 @@ package final class Router: @unchecked Sendable {
     private let control: Mailbox<ControlMessage>
     private let answers: Answers
     private let metrics: @Sendable () -> String
-    private let isReady: @Sendable () -> Bool
+    private let readiness: @Sendable () -> Readiness
     private let node: @Sendable () -> JSONValue
     /// Requests that each token has left in this second.
     private var rates: [String: Int64] = [:]
@@ -37,13 +37,13 @@ package final class Router: @unchecked Sendable {
 
     package init(
         configuration: APIConfiguration, control: Mailbox<ControlMessage>, answers: Answers,
-        metrics: @escaping @Sendable () -> String, isReady: @escaping @Sendable () -> Bool,
+        metrics: @escaping @Sendable () -> String, readiness: @escaping @Sendable () -> Readiness,
         node: @escaping @Sendable () -> JSONValue
     ) {
         self.configuration = configuration
         self.control = control
         self.answers = answers
-        self.isReady = isReady
+        self.readiness = readiness
         self.node = node
         self.metrics = metrics
     }
@@ -89,8 +89,8 @@ package final class Router: @unchecked Sendable {
         switch route {
         case .health: answers.text(request.id, 200, "ok\n")
         case .ready:
-            let isReady = isReady()
-            answers.text(request.id, isReady ? 200 : 503, isReady ? "ready\n" : "not ready\n")
+            let readiness = readiness()
+            answers.text(request.id, readiness == .ready ? 200 : 503, readiness.rawValue + "\n")
         case .openAPI: answers.file(request.id, PageFiles.openAPI, contentType: "application/json")
         case .page(let name):
             guard configuration.demoKey != nil || PageFiles.ofStatus.contains(name), let file = PageFiles.file(name)
@@ -246,6 +246,8 @@ package final class Router: @unchecked Sendable {
             post(request.id, principal, .capture(room, try CaptureBody.specification(request.body)), .capture)
         case .series(let room): ask(.series(room), request, principal)
         case .userSessions(let uid): ask(.logout(uid: uid), request, principal)
+        case .drain where request.method == "DELETE": ask(.undrain, request, principal)
+        case .drain: ask(.drain(within: try DrainBody.deadline(request.body)), request, principal)
         case .calls: answers.calls(request.id, try CallParameters.query(query))
         case .call(let room):
             if case .participant(let identity) = principal {

@@ -79,6 +79,25 @@ package enum ViewJSON {
         return .object(fields)
     }
 
+    static func drain(_ drain: DrainView) -> JSONValue {
+        var fields: [JSONValue.Field] = [
+            .init("draining", .bool(drain.record != nil)), .init("rooms", .integer(Int64(drain.rooms))),
+        ]
+        if let record = drain.record { fields += self.fields(of: record) }
+        return .object(fields)
+    }
+
+    static func fields(of drain: DrainRecord) -> [JSONValue.Field] {
+        var fields: [JSONValue.Field] = [
+            .init("startedAt", time(drain.startedAtMs)), .init("deadline", time(drain.deadlineMs)),
+        ]
+        if let drained = drain.drainedAtMs {
+            fields.append(.init("drainedAt", time(drained)))
+            fields.append(.init("ended", .integer(Int64(drain.endedRooms))))
+        }
+        return fields
+    }
+
     static func prompt(_ prompt: PromptView) -> JSONValue {
         .object(
             PromptView.fields(of: prompt.specification, prompt.id) + [

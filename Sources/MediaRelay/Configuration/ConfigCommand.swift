@@ -1,6 +1,6 @@
 import Glibc
 
-/// `media-relay config print|check|reference`: shows or judges what `serve` with the same options would take. Starts nothing.
+/// `media-relay config print|check|default|reference`: shows or judges what `serve` with the same options would take. Starts nothing.
 package enum ConfigCommand {
     /// Exit codes: 0; 2 for what a node would refuse.
     package static func run(
@@ -8,12 +8,12 @@ package enum ConfigCommand {
         output: (String) -> Void = { ServeProcess.print($0, to: 1) },
         errors: (String) -> Void = { ServeProcess.print($0, to: 2) }
     ) -> Int32 {
-        guard let verb = arguments.first, ["print", "check", "reference"].contains(verb) else {
-            errors("media-relay config: print, check or reference is needed (see media-relay config --help)\n")
+        guard let verb = arguments.first, ["print", "check", "default", "reference"].contains(verb) else {
+            errors("media-relay config: print, check, default or reference is needed (see media-relay config --help)\n")
             return 2
         }
-        if verb == "reference" {
-            output(ConfigurationText.reference)
+        if verb == "reference" || verb == "default" {
+            output(verb == "default" ? ConfigurationText.template : ConfigurationText.reference)
             return 0
         }
         do {

@@ -93,6 +93,31 @@ package enum ConfigurationText {
         String(decoding: JSONText.of(.string(text)), as: UTF8.self)
     }
 
+    // MARK: Template
+
+    /// A file of options in which each stands as a comment: to begin with.
+    package static var template: String {
+        var text = """
+            // Configuration of media-relay (JSON5). Each option stands here as a comment; take the slashes off what you change.
+            // `media-relay config check --config FILE` says whether it is good, SIGHUP (`systemctl reload media-relay`) takes it up.
+            {
+
+            """
+        for group in NodeOption.Group.allCases {
+            text += "  // \(group.rawValue)\n\n"
+            for option in NodeOption.all where option.group == group && option.name != .config {
+                let unit = option.unit.map { ", in \($0), \(option.range)" } ?? ""
+                for line in wrap("\(option.summary)\(unit). Default: \(option.standard)", width: 115) {
+                    text += "  // \(line)\n"
+                }
+                let name = option.name.rawValue.contains("-") ? "\"\(option.name.rawValue)\"" : option.name.rawValue
+                text += "  // \(name): \(option.isRepeatable ? "[…]" : "…"),\n\n"
+            }
+        }
+        text.removeLast()
+        return text + "}\n"
+    }
+
     // MARK: Reference
 
     /// docs/configuration.md.

@@ -62,6 +62,10 @@ extension NodeOption {
             standard: "4096",
             reload: .live, summary: "memory that a worker holds when it closes; 0: any"),
         NodeOption(
+            name: .upgradeDeadline, group: .node, form: .number(0...2_592_000), value: "S", unit: "seconds",
+            standard: "14400",
+            summary: "how long a worker may carry its calls on after an upgrade; what is left ends as drained"),
+        NodeOption(
             name: .prompts, group: .node, form: .folder, value: "DIR", standard: "none: tones only",
             reload: .liveNote("what is being played goes on as it was"),
             summary: "sounds for prompts, NAME.opus (Ogg Opus)"),

@@ -16,6 +16,7 @@ package enum OptionName: String, CaseIterable, Sendable {
     case overloadBacklog = "overload-backlog"
     case overloadPackets = "overload-packets"
     case overloadMemory = "overload-memory"
+    case upgradeDeadline = "upgrade-deadline"
     case key
     case maxTokenLifetime = "max-token-lifetime"
     case requestsPerSecond = "requests-per-second"

@@ -23,6 +23,7 @@ extension ServeOptions {
         case .overloadBacklog: ["\(admission.backlogMs)"]
         case .overloadPackets: ["\(admission.packetsPerSecond)"]
         case .overloadMemory: ["\(admission.mebibytes)"]
+        case .upgradeDeadline: ["\(upgradeDeadlineSeconds)"]
         case .prompts: prompts.map { [$0] } ?? []
         case .recordings: recordings.map { [$0] } ?? []
         case .recordingMinutes: ["\(recordingBounds.minutes)"]

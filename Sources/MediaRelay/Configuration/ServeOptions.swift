@@ -30,6 +30,7 @@ package struct ServeOptions: Sendable {
     package var gather = WorkerOptions.Gather.auto
     package var transportsPerWorker = ConductorConfiguration().transportsPerWorker
     package var admission = AdmissionBounds()
+    package var upgradeDeadlineSeconds: Int64 = 14_400
     /// `NAME=URL`; `NAME=whsec_…` or `NAME=@FILE`; `NAME=legacy`.
     package var webhooks: [String] = []
     package var webhookSecrets: [String] = []
@@ -93,6 +94,7 @@ package struct ServeOptions: Sendable {
         case .tlsKey: tlsKey = value
         case .maxTokenLifetime: maxTokenLifetimeSeconds = try Self.number(given)
         case .requestsPerSecond: requestsPerSecond = try Self.number(given)
+        case .upgradeDeadline: upgradeDeadlineSeconds = try Self.number(given)
         case .log:
             guard let format = Log.Format(rawValue: value) else { throw Self.refusal(given, value) }
             logFormat = format

@@ -13,6 +13,7 @@ extension Conductor {
             idempotency: contents.keys.compactMap { RecordCoding.decodeKey($0.record, log: log) },
             nextSeq: contents.lastSeq + 1, isSameBoot: isSameBoot, knownEnded: { ended.outcome(of: $0) },
             shelved: restored.shelved, unshelve: { ended.record(of: $0) }, sounds: sounds,
+            drain: contents.drain.flatMap { RecordCoding.decodeDrain($0, log: log) },
             answerText: { Answers.text(of: $0, to: $1) })
     }
 }

@@ -9,6 +9,8 @@ package struct ControlStep {
     /// For the log.
     package var events: [RelayEvent]
     package var measures: [CallMeasure]
+    /// What became of the node's drain.
+    package var drain: DrainChange?
     /// Who joined in it, by a command that leaves now.
     package var joins: [ParticipantHandle]
 }
@@ -66,6 +68,7 @@ package final class ControlDecisions {
         case .news(let worker, let news): decide(.news(worker, news), now: now, wallClockMs: wallClockMs)
         case .load(let worker, let load): decide(.load(worker, load), now: now, wallClockMs: wallClockMs)
         case .detached(let worker): decide(.workerDetached(worker), now: now, wallClockMs: wallClockMs)
+        case .retiring(let worker): decide(.workerRetiring(worker), now: now, wallClockMs: wallClockMs)
         case .gone(let worker, _):
             decide(
                 .workerGone(worker), worker: JournalWorker(id: worker, processID: 0), now: now,
@@ -91,7 +94,7 @@ package final class ControlDecisions {
         let hasJoins = decision.events.contains { $0.type == .participantJoined }
         return ControlStep(
             commands: decision.commands, entry: entry.isEmpty ? nil : entry, events: decision.events,
-            measures: decision.measures,
+            measures: decision.measures, drain: decision.drain,
             joins: !hasJoins
                 ? []
                 : decision.commands.compactMap { if case .join(let handle) = $0.command { handle } else { nil } })
@@ -120,6 +123,11 @@ package final class ControlDecisions {
             entry.keys.append(JournalKey(key: "\(key.keyID)/\(key.key)", record: nil))
         }
         entry.calls = decision.calls.map { JournalCall($0) }
+        switch decision.drain {
+        case nil: break
+        case .put(let record): entry.drain = JournalDrain(record: RecordCoding.encode(record))
+        case .over: entry.drain = JournalDrain(record: nil)
+        }
         if let worker { entry.workers.append(worker) }
         return entry
     }

@@ -15,6 +15,8 @@ package enum ControlMessage: Sendable {
     case admission(AdmissionBounds)
     /// Nobody reads this capture any more.
     case stopCapture(CaptureID, WorkerID)
+    /// Decide nothing more, keep everything: another program goes on in this process.
+    case handOver
     /// End every room with `drained`, wait for the workers to say goodbye, stop.
     case drain
 }
@@ -50,6 +52,8 @@ package protocol ReplySink: AnyObject, Sendable {
 package struct ControlStatus: Sendable {
     package var isReady = false
     package var isDraining = false
+    /// The operator's drain.
+    package var drain: DrainRecord?
     package var workers = 0
     package var counts = ConductorCounts()
     package var events: UInt64 = 0
@@ -60,18 +64,32 @@ package struct ControlStatus: Sendable {
     package var refusals: [Refusal: UInt64] = [:]
     /// By index, from the start on.
     package var workerStates: [Int: WorkerState] = [:]
+    /// What connected workers speak.
+    package var linkVersions: Set<UInt8> = []
     package init() {}
+
+    package var readiness: Readiness { isDraining ? .draining : isReady ? .ready : .notReady }
 }
 
 /// What control knows of the worker of one index.
 package struct WorkerState: Sendable {
-    package var isConnected = false
+    /// Nil: its seat is served from the seat's other index.
+    package var isConnected: Bool?
     /// How many processes of this index have ended in this life of control.
     package var exits: UInt64 = 0
     /// The latest counters and when they came; none since the process is gone.
     package var counters: [WorkerCounter] = []
     package var reportedAt: Instant?
     package init() {}
+}
+
+/// What `/readyz` says to load balancers.
+package enum Readiness: String, Sendable {
+    case ready
+    /// No worker is connected.
+    case notReady = "not ready"
+    /// No new rooms: send them elsewhere.
+    case draining
 }
 
 /// The thread that decides: requests, workers' news and timers enter the conductor one at a time. Commands leave in the deciding
@@ -93,6 +111,12 @@ package final class ControlLoop: @unchecked Sendable {
     private var workerStates: [Int: WorkerState] = [:]
     private var nextStatus = Instant(nanoseconds: 0)
     private var drainDeadline: Instant?
+    private var isHandingOver = false
+    /// Workers that are to leave when they are empty: their end is no fault.
+    private var retiring: Set<WorkerID> = []
+    /// Called once, when the workers of the control process before this one are back, or have been waited for.
+    private var onWorkersBack: (() -> Void)?
+    private let workersBackLimit: Instant
     private var thread: Thread?
 
     private static let mailboxToken: UInt64 = 0
@@ -100,7 +124,8 @@ package final class ControlLoop: @unchecked Sendable {
 
     package init(
         conductor: Conductor, supervisor: WorkerSupervisor, poller: Poller, journal: JournalThread,
-        sink: any ReplySink, mailbox: Mailbox<ControlMessage>, log: Log, measures: NodeMeasures = NodeMeasures()
+        sink: any ReplySink, mailbox: Mailbox<ControlMessage>, log: Log, measures: NodeMeasures = NodeMeasures(),
+        onWorkersBack: (@Sendable () -> Void)? = nil
     ) throws(SystemError) {
         decisions = ControlDecisions(conductor: conductor)
         self.supervisor = supervisor
@@ -110,6 +135,8 @@ package final class ControlLoop: @unchecked Sendable {
         self.mailbox = mailbox
         self.log = log
         self.measures = measures
+        self.onWorkersBack = onWorkersBack
+        workersBackLimit = MonotonicClock.now() + conductor.configuration.workerWait
         try poller.add(mailbox.wakeUp.descriptor, token: Self.mailboxToken, for: .reading)
     }
 
@@ -117,7 +144,7 @@ package final class ControlLoop: @unchecked Sendable {
         thread = try Thread(named: "control") { [self] in run() }
     }
 
-    /// Waits until the loop has ended (after `.drain`).
+    /// Waits until the loop has ended (after `.drain` or `.handOver`).
     package func join() {
         thread?.join()
         thread = nil
@@ -144,11 +171,23 @@ package final class ControlLoop: @unchecked Sendable {
             if supervisor.deadline <= now { supervisor.advance(to: now) }
             takeSupervisorEvents()
             if decisions.conductor.deadline <= MonotonicClock.now() { decide(.timer) }
+            if onWorkersBack != nil { tellWorkersBack(now: now) }
             if now >= nextStatus { publishStatus(now: now) }
         }
     }
 
+    /// Who comes now is not told that there is no worker.
+    private func tellWorkersBack(now: Instant) {
+        guard supervisor.awaitedCount == 0 && !supervisor.connectedWorkers.isEmpty || now >= workersBackLimit else {
+            nextStatus = min(nextStatus, workersBackLimit)
+            return
+        }
+        onWorkersBack?()
+        onWorkersBack = nil
+    }
+
     private var isFinished: Bool {
+        if isHandingOver { return decisions.isQuiet }
         guard let drainDeadline else { return false }
         return (decisions.isQuiet && supervisor.isEmpty) || MonotonicClock.now() >= drainDeadline
     }
@@ -168,6 +207,7 @@ package final class ControlLoop: @unchecked Sendable {
         case .stopCapture(let id, let worker):
             supervisor.send(.stopCapture(id), to: worker, now: MonotonicClock.now())
         case .admission(let bounds): decisions.conductor.use(bounds)
+        case .handOver: isHandingOver = true
         case .drain:
             guard drainDeadline == nil else { return }
             log.write(.info, "ending all rooms: the node drains")
@@ -200,24 +240,30 @@ package final class ControlLoop: @unchecked Sendable {
             if let time = gates.opened(handle, at: at) { measures.gate.record(time) }
         case .detached(let worker): sink.endCaptures(of: worker)
         case .captured(_, let part): sink.captured(part)
+        case .retiring(let worker):
+            retiring.insert(worker)
+            log.write(
+                .info, "worker of an earlier build retires: its rooms end there, new ones go elsewhere",
+                .init("worker", .integer(Int64(worker.index))))
         case .counters(let worker, let counters):
             workerStates[worker.index, default: WorkerState()].counters = counters
             workerStates[worker.index]?.reportedAt = MonotonicClock.now()
         case .gone(let worker, let cause):
             publishSoon()
-            noteEnd(of: worker)
+            let isExpected = drainDeadline != nil || retiring.remove(worker) != nil
+            noteEnd(of: worker, isExpected: isExpected)
             sink.endCaptures(of: worker)
             log.write(
-                drainDeadline == nil ? .error : .info, "worker gone",
+                isExpected ? .info : .error, "worker gone",
                 .init("worker", .integer(Int64(worker.index))), .init("cause", .string(cause)))
         case .note(let text): log.write(.info, text)
         case .news, .load: break
         }
     }
 
-    private func noteEnd(of worker: WorkerID) {
+    private func noteEnd(of worker: WorkerID, isExpected: Bool) {
         var state = WorkerState()
-        state.exits = (workerStates[worker.index]?.exits ?? 0) + (drainDeadline == nil ? 1 : 0)
+        state.exits = (workerStates[worker.index]?.exits ?? 0) + (isExpected ? 0 : 1)
         workerStates[worker.index] = state
     }
 
@@ -237,7 +283,18 @@ package final class ControlLoop: @unchecked Sendable {
             let isAccepted = journal.post(.store(entry))
             precondition(isAccepted, "the journal does not keep up with 65,536 decisions")
         }
+        if step.drain != nil {
+            // Before the answer: whoever has it asks /readyz next.
+            publishStatus(now: now)
+            log.write(.info, drainSentence(step.drain))
+        }
         deliverAnswers()
+    }
+
+    private func drainSentence(_ change: DrainChange?) -> String {
+        guard case .put(let record) = change else { return "the drain is over" }
+        if record.drainedAtMs != nil { return "drained: no room is left, \(record.endedRooms) were ended" }
+        return "the node drains: no new rooms, what is left ends at \(Timestamp.text(ofMs: record.deadlineMs))"
     }
 
     private func deliverAnswers() {
@@ -252,7 +309,8 @@ package final class ControlLoop: @unchecked Sendable {
         var status = ControlStatus()
         let connected = supervisor.connectedWorkers
         status.workers = connected.count
-        status.isDraining = drainDeadline != nil
+        status.drain = decisions.conductor.drain
+        status.isDraining = drainDeadline != nil || status.drain != nil
         status.isReady = status.workers > 0 && !status.isDraining
         status.counts = decisions.conductor.counts
         status.events = decisions.eventCount
@@ -260,9 +318,13 @@ package final class ControlLoop: @unchecked Sendable {
         status.uncommitted = decisions.uncommitted
         status.admissions = decisions.conductor.workerAdmissions
         status.refusals = decisions.conductor.refusals
+        status.linkVersions = supervisor.linkVersions
         status.workerStates = workerStates
-        for index in 0..<supervisor.configuration.workerCount {
-            status.workerStates[index, default: WorkerState()].isConnected = connected.contains { $0.index == index }
+        for worker in connected { status.workerStates[worker.index, default: WorkerState()].isConnected = true }
+        for seat in 0..<supervisor.configuration.workerCount {
+            let indices = supervisor.configuration.indices(ofSeat: seat)
+            guard !connected.contains(where: { indices.contains($0.index) }), let index = indices.first else { continue }
+            status.workerStates[index, default: WorkerState()].isConnected = false
         }
         statusLock.withLock { sharedStatus = status }
     }

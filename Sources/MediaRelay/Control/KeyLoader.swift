@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// What a node finds on its host when it starts: key files, the boot's id, its own binary, its data folder.
+/// What a node finds on its host when it starts: key files, the boot's id, its data folder.
 package enum KeyLoader {
     package struct Failure: Error, CustomStringConvertible {
         package var description: String
@@ -43,10 +43,10 @@ package enum KeyLoader {
         return Array(data)
     }
 
-    static func random() throws -> SigningKey {
+    static func randomSecret() -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
         let secret = (0..<48).map { _ in UInt8.random(in: 0...255, using: &generator) }
-        return try SigningKey(id: "random", secret: Array(Base64URL.encode(secret).utf8))
+        return Array(Base64URL.encode(secret).utf8)
     }
 
     /// Makes the folders above the data folder; `DataFolder` makes the last one with its own permissions.
@@ -64,9 +64,5 @@ package enum KeyLoader {
             return "unknown"
         }
         return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
-    }
-
-    static func executablePath() -> String {
-        (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? CommandLine.arguments[0]
     }
 }

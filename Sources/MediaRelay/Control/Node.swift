@@ -13,8 +13,8 @@ final class Node {
     let log: Log
     let server: HTTPServer
     let journalThread: JournalThread
-    private let callLog: CallLog
-    private let control: ControlLoop
+    let callLog: CallLog
+    let control: ControlLoop
     let mailbox: Mailbox<ControlMessage>
     let router: Router
     let webhooks: WebhookThread
@@ -26,16 +26,21 @@ final class Node {
     /// What the certificate's file held when it was read last.
     var certificate: [UInt8]?
     private let key: SigningKey
-    private let isKeyRandom: Bool
+    /// Where no key was given.
+    let randomSecret: [UInt8]?
+    /// A program that ran in this process before this one left its sockets.
+    private let isSuccessor: Bool
 
-    init(options: ServeOptions, log: Log) throws {
+    /// `handOver`: what the program before this one left, where there was one.
+    init(options: ServeOptions, log: Log, handOver: HandOver? = nil) throws {
         self.options = options
         self.log = log
         // Secrets are in our memory: no core dump, no tracing by others.
         _ = lio_forbid_dumps()
         let keys = try KeyLoader.keys(options.keys)
-        isKeyRandom = keys.isEmpty
-        key = try keys.first ?? KeyLoader.random()
+        isSuccessor = handOver != nil
+        randomSecret = keys.isEmpty ? handOver?.randomSecret ?? KeyLoader.randomSecret() : nil
+        key = try keys.first ?? SigningKey(id: "random", secret: randomSecret ?? [])
         let folder = try DataFolder(path: KeyLoader.made(options.data))
         let now = MonotonicClock.now()
         let journal = try Journal(path: folder.path + "/journal.sqlite", bootID: KeyLoader.bootID())
@@ -73,12 +78,16 @@ final class Node {
         bounds.transportsPerWorker = options.transportsPerWorker
         bounds.admission = options.admission
         if options.recordings != nil { bounds.recording = options.recordingBounds }
+        bounds.retirement = .seconds(options.upgradeDeadlineSeconds)
         let conductor = Conductor(
             from: contents, ended: ended, configuration: bounds, random: .system,
             isSameBoot: !journal.isFromEarlierBoot, sounds: library, log: log)
+        let box = ServerBox()
+        // Of a successor nobody is served before the workers are back: control could only turn them away.
+        let serve: @Sendable () -> Void = { box.resume() }
         control = try ControlLoop(
             conductor: conductor, supervisor: supervisor, poller: poller, journal: journalThread, sink: answers,
-            mailbox: mailbox, log: log, measures: measures)
+            mailbox: mailbox, log: log, measures: measures, onWorkersBack: handOver == nil ? nil : serve)
         api = APIConfiguration(
             verifier: TokenVerifier(
                 keys: keys.isEmpty ? [key] : keys, maxLifetimeSeconds: options.maxTokenLifetimeSeconds))
@@ -95,8 +104,8 @@ final class Node {
         if let certificate = options.tlsCertificate, let privateKey = options.tlsKey {
             http.tls = .init(certificatePath: certificate, privateKeyPath: privateKey)
         }
+        http.inherited = handOver?.http
         let control = control
-        let box = ServerBox()
         router = Router(
             configuration: api, control: mailbox, answers: answers,
             metrics: {
@@ -104,7 +113,7 @@ final class Node {
                     control.status, http: box.counters, measures: measures, webhooks: webhooks.statuses,
                     newestEvent: journalThread.newestEvent)
             },
-            isReady: { control.status.isReady },
+            readiness: { control.status.readiness },
             node: { NodeMetrics.node(control.status) })
         let router = router
         server = HTTPServer(configuration: http) { event in router.receive(event) }
@@ -120,9 +129,11 @@ final class Node {
             announced = LocalAddresses.up()
         }
         var configuration = SupervisorConfiguration(
-            executablePath: KeyLoader.executablePath(), workerCount: options.workers,
+            executablePath: ProgramFile.image, workerCount: options.workers,
             mediaAddresses: options.media.map(\.address), announcedAddresses: announced,
             mediaPort: options.media[0].port)
+        configuration.programName = ProgramFile.path
+        configuration.build = ProgramFile.running
         configuration.mediaTCP = options.mediaTCP
         configuration.gather = options.gather
         configuration.recordings = options.recordings.map { URL(filePath: $0).standardizedFileURL.path }
@@ -153,7 +164,10 @@ final class Node {
         for (endpoint, port) in zip(options.http, ports) {
             log.write(.info, "listening", .init("url", .string("\(scheme)://\(endpoint.address):\(port)/")))
         }
-        if isKeyRandom, let token = TokenMint.server(expirySeconds: WallClock.nowMs / 1_000 + 12 * 3_600, key: key) {
+        if isSuccessor { return }
+        if randomSecret != nil,
+            let token = TokenMint.server(expirySeconds: WallClock.nowMs / 1_000 + 12 * 3_600, key: key)
+        {
             // Not a log entry: the one time that a credential is shown, to whoever started a node without keys.
             ServeProcess.print("No --key was given: a random one is used until the next start.\n", to: 1)
             ServeProcess.print("Server token for 12 h: \(token)\n", to: 1)
@@ -188,5 +202,6 @@ private final class ServerBox: @unchecked Sendable {
     // @unchecked: set once before the server starts.
     private weak var server: HTTPServer?
     func connect(_ server: HTTPServer) { self.server = server }
+    func resume() { server?.resume() }
     var counters: HTTPCounters { server?.counters ?? HTTPCounters() }
 }

@@ -38,6 +38,11 @@ enum RecordCoding {
         decode(IdempotencyRecord.self, bytes, log: log).flatMap { $0.isSound ? $0 : nil }
     }
 
+    /// As for keys.
+    static func decodeDrain(_ bytes: [UInt8], log: Log) -> DrainRecord? {
+        decode(DrainRecord.self, bytes, log: log).flatMap { $0.isSound ? $0 : nil }
+    }
+
     private static func attempt<Record>(_ log: Log, _ body: () throws -> Record) -> Record? {
         do {
             return try body()

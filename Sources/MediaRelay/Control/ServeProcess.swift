@@ -1,7 +1,10 @@
 import CLinuxIO
 import Glibc
+import RelayCore
+import RelayHTTP
 
-/// The control process: reads its options, starts a `Node`, waits for signals, stops it. Wiring only.
+/// The control process: reads its options, starts a `Node`, waits for signals: SIGHUP reloads, or goes over to
+/// another program where one lies in this one's place; SIGUSR2 starts the program anew in any case; SIGTERM and SIGINT stop. Wiring only.
 package enum ServeProcess {
     /// Runs `media-relay serve` until SIGTERM or SIGINT. Returns the exit code: 0, 2 for bad arguments, 1 for what failed.
     package static func run(arguments: [String], environment: [String: String]) -> Int32 {
@@ -10,10 +13,12 @@ package enum ServeProcess {
             try ServeOptions(
                 arguments: arguments, environment: environment, processors: sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         }
+        let handOver = HandOver.taken()
         let options: ServeOptions
         do throws(ServeOptions.Refusal) {
             options = try read()
         } catch {
+            Upgrade.goBack(handOver, because: "\(error)", log: Log(level: .info, format: .text))
             print("media-relay serve: \(error)\n", to: 2)
             return 2
         }
@@ -28,16 +33,37 @@ package enum ServeProcess {
             return 1
         }
         do {
-            let node = try Node(options: options, log: log)
+            let node = try Node(options: options, log: log, handOver: handOver)
             try node.start()
-            while signals.wait() == SIGHUP { node.reload(read) }
-            log.write(.info, "stopping")
-            node.stop()
-            return 0
+            if let handOver { tell(handOver, log) }
+            let upgrade = Upgrade(log: log, arguments: arguments)
+            while true {
+                switch signals.wait() {
+                case SIGUSR2: upgrade.run(node)
+                case SIGHUP where ProgramFile.isReplaced: upgrade.run(node)
+                case SIGHUP: node.reload(read)
+                default:
+                    log.write(.info, "stopping")
+                    node.stop()
+                    return 0
+                }
+            }
         } catch {
+            Upgrade.goBack(handOver, because: "\(error)", log: log)
             print("media-relay serve: \(error)\n", to: 2)
             return 1
         }
+    }
+
+    private static func tell(_ handOver: HandOver, _ log: Log) {
+        if let failure = handOver.failure {
+            log.write(.error, "the upgrade failed, \(Version.text) goes on: \(failure)")
+        } else {
+            log.write(
+                .info, "\(Version.text) has taken over",
+                .init("connections", .integer(Int64(handOver.http.connections.count))))
+        }
+        if let image = handOver.image { Glibc.close(image) }
     }
 
     package static func print(_ text: String, to descriptor: Int32) {
@@ -51,14 +77,14 @@ package enum ServeProcess {
     }
 }
 
-/// SIGTERM, SIGINT and SIGHUP, blocked in every thread and waited for in one. SIGPIPE is ignored.
+/// SIGTERM, SIGINT, SIGHUP and SIGUSR2, blocked in every thread and waited for in one. SIGPIPE is ignored.
 final class SignalReceiver {
     private var set = sigset_t()
 
     init() throws(SystemError) {
         signal(SIGPIPE, SIG_IGN)
         sigemptyset(&set)
-        for number in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&set, number) }
+        for number in [SIGTERM, SIGINT, SIGHUP, SIGUSR2] { sigaddset(&set, number) }
         let result = pthread_sigmask(SIG_BLOCK, &set, nil)
         guard result == 0 else { throw SystemError("block signals", code: result) }
     }

@@ -14,6 +14,9 @@ package enum LinkClosing: Error, Hashable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .closed: "closed by the other end"
+        case .refused(.unknownVersion(let version)):
+            "it speaks version \(version) of the link, this program "
+                + "\(LinkFormat.versions.lowerBound) to \(LinkFormat.versions.upperBound)"
         case .refused(let refusal): "not understood: \(refusal)"
         case .overflow: "the other end does not read"
         case .failed(let error): error.description
@@ -60,6 +63,9 @@ package final class LinkConnection {
     /// Of the socket; −1 where there is none.
     package var descriptor: Int32 { socket?.descriptor ?? -1 }
 
+    /// The link's version that the other end speaks; nil before its first message.
+    package var version: UInt8? { framer.version }
+
     /// Watches the socket from now on until the connection is released.
     package func attach(to poller: Poller, token: UInt64) throws(SystemError) {
         try socket?.attach(to: poller, token: token)
@@ -67,7 +73,8 @@ package final class LinkConnection {
 
     /// Queues a message and sends as much as the socket takes.
     package func send(_ message: LinkMessage) throws(LinkClosing) {
-        let frame = message.encoded()
+        // A worker of an earlier build is answered in its own words; there is nothing else that it would understand.
+        let frame = message.encoded(version: framer.version ?? LinkFormat.version)
         guard outgoing.count - sentByteCount + frame.count <= Self.outgoingLimit else { throw .overflow }
         outgoing.append(contentsOf: frame)
         try flush()

@@ -70,6 +70,7 @@ package final class EventFeed {
     /// No comment is due before.
     private var nextComments = Instant.distantFuture
     private var waiting: [EventPageRequest] = []
+    private var isReleasing = false
     /// Readers in this process that wait for something new.
     private var batches: [String: EventBatchRequest] = [:]
     /// The newest committed events, without gap up to `lastSeq`.
@@ -207,11 +208,17 @@ package final class EventFeed {
     /// Answers now or at `until`.
     package func page(_ request: EventPageRequest, now: Instant) throws(SQLiteError) {
         do throws(SQLiteError) {
-            if try !answer(request, evenEmpty: now >= request.until) { waiting.append(request) }
+            if try !answer(request, evenEmpty: isReleasing || now >= request.until) { waiting.append(request) }
         } catch {
             waiting.append(request)
             throw error
         }
+    }
+
+    /// Whoever waits for a page gets it as it is, now and from now on: this feed ends, and another one goes on.
+    package func releasePages(now: Instant) throws(SQLiteError) {
+        isReleasing = true
+        try answerPages(now: .distantFuture)
     }
 
     package func advance(to now: Instant) throws(SQLiteError) {

@@ -1,3 +1,4 @@
+import Glibc
 import RTPCore
 import RelayCore
 
@@ -12,6 +13,7 @@ package struct JournalEntry: Sendable {
     package var keys: [JournalKey]
     package var workers: [JournalWorker]
     package var calls: [JournalCall] = []
+    package var drain: JournalDrain?
 
     package init(turn: UInt64) {
         self.turn = turn
@@ -21,7 +23,9 @@ package struct JournalEntry: Sendable {
         workers = []
     }
 
-    package var isEmpty: Bool { events.isEmpty && rooms.isEmpty && keys.isEmpty && workers.isEmpty && calls.isEmpty }
+    package var isEmpty: Bool {
+        events.isEmpty && rooms.isEmpty && keys.isEmpty && workers.isEmpty && calls.isEmpty && drain == nil
+    }
 }
 
 /// One event as it goes over the wire: its JSON text and what it is found by.
@@ -75,6 +79,12 @@ package struct JournalWorker: Sendable, Equatable {
     }
 }
 
+/// The node's drain. `record` nil: it is over.
+package struct JournalDrain: Sendable, Equatable {
+    package var record: [UInt8]?
+    package init(record: [UInt8]?) { self.record = record }
+}
+
 /// What a new control process finds.
 package struct JournalContents: Sendable {
     package var lastSeq: UInt64
@@ -84,6 +94,7 @@ package struct JournalContents: Sendable {
     package var keys: [(key: String, record: [UInt8])]
     package var workers: [JournalWorker]
     package var webhooks: [WebhookProgress] = []
+    package var drain: [UInt8]?
 }
 
 /// How long events are kept: until the first of these bounds.
@@ -118,6 +129,8 @@ package final class Journal {
     private let deleteKey: SQLiteStatement
     private let putWorker: SQLiteStatement
     private let deleteWorker: SQLiteStatement
+    private let putDrain: SQLiteStatement
+    private let deleteDrain: SQLiteStatement
     private let selectEvents: SQLiteStatement
     private let selectRoomEvents: SQLiteStatement
     private let selectNodeEvents: SQLiteStatement
@@ -146,11 +159,7 @@ package final class Journal {
                 PRIMARY KEY (number, epoch)) WITHOUT ROWID;
             """)
         let version = try Self.meta("schemaVersion", in: database, default: Self.schemaVersion)
-        guard version == Self.schemaVersion || Self.earlierVersions.contains(version) else {
-            throw SQLiteError(
-                operation: "open \(path)", code: 0,
-                message: "schema version \(version), this program knows \(Self.schemaVersion)")
-        }
+        try Self.check(version: version, path: path)
         rooms = try RoomTable(in: database)
         calls = try CallTable(in: database)
         try database.prepare("UPDATE meta SET value = ? WHERE name = 'schemaVersion'").run(.text(Self.schemaVersion))
@@ -161,6 +170,8 @@ package final class Journal {
         deleteKey = try database.prepare("DELETE FROM keys WHERE key = ?")
         putWorker = try database.prepare("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)")
         deleteWorker = try database.prepare("DELETE FROM workers WHERE number = ? AND epoch = ?")
+        putDrain = try database.prepare("INSERT OR REPLACE INTO meta VALUES ('drain', ?)")
+        deleteDrain = try database.prepare("DELETE FROM meta WHERE name = 'drain'")
         selectEvents = try database.prepare(
             "SELECT seq, room, timeMs, type, json FROM events WHERE seq > ? ORDER BY seq LIMIT ?")
         selectRoomEvents = try database.prepare(
@@ -170,6 +181,24 @@ package final class Journal {
             "SELECT seq, room, timeMs, type, json FROM events WHERE room IS NULL AND seq > ? ORDER BY seq LIMIT ?")
         webhooks = try WebhookTable(database)
         log = try EventLog(database)
+    }
+
+    /// Throws when this program could not go on from the journal there. Reads only; no file is fine.
+    static func check(path: String) throws(SQLiteError) {
+        guard access(path, F_OK) == 0 else { return }
+        let database = try SQLiteDatabase(reading: path)
+        let select = try database.prepare("SELECT value FROM meta WHERE name = 'schemaVersion'")
+        try select.bind()
+        guard try select.step() else { return }
+        try check(version: select.text(0), path: path)
+    }
+
+    private static func check(version: String, path: String) throws(SQLiteError) {
+        guard version == schemaVersion || earlierVersions.contains(version) else {
+            throw SQLiteError(
+                operation: "open \(path)", code: 0,
+                message: "schema version \(version), this program knows \(schemaVersion)")
+        }
     }
 
     private static func meta(
@@ -218,6 +247,9 @@ package final class Journal {
                     processID: Int32(truncatingIfNeeded: workers.integer(2))))
         }
         contents.webhooks = try webhooks.all()
+        let drain = try database.prepare("SELECT value FROM meta WHERE name = 'drain'")
+        try drain.bind()
+        if try drain.step() { contents.drain = Array(drain.text(0).utf8) }
         return contents
     }
 
@@ -261,6 +293,13 @@ package final class Journal {
                 try putKey.run(.text(key.key), .bytes(record))
             } else {
                 try deleteKey.run(.text(key.key))
+            }
+        }
+        if let drain = entry.drain {
+            if let record = drain.record {
+                try putDrain.run(.text(String(decoding: record, as: UTF8.self)))
+            } else {
+                try deleteDrain.run()
             }
         }
         for worker in entry.workers {

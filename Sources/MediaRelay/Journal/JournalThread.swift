@@ -13,6 +13,8 @@ package enum JournalCommand: Sendable {
     case progress(WebhookProgress)
     /// How much the log holds from now on.
     case retain(JournalRetention)
+    /// Whoever waits for a page gets it as it is.
+    case releasePages
     /// The checkpointer is done.
     case checkpointed
     case stop

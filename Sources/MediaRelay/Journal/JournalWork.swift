@@ -145,6 +145,7 @@ package final class JournalWork {
         case .drained(let stream): try feed.drained(stream, now: now)
         case .page(let request): try feed.page(request, now: now)
         case .batch(let request): try feed.batch(request)
+        case .releasePages: try feed.releasePages(now: now)
         case .store, .progress, .retain, .checkpointed, .stop: preconditionFailure("stored and stopped elsewhere")
         }
     }

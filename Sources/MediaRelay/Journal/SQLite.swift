@@ -38,6 +38,19 @@ final class SQLiteDatabase {
         }
     }
 
+    /// Opens `path`, which another process may be writing, to be read.
+    init(reading path: String) throws(SQLiteError) {
+        logPages.initialize(to: 0)
+        let result = sqlite3_open_v2(path, &connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nil)
+        guard result == SQLITE_OK else {
+            let failure = error("open \(path)", result)
+            sqlite3_close_v2(connection)
+            connection = nil
+            throw failure
+        }
+        sqlite3_busy_timeout(connection, 2_000)
+    }
+
     deinit {
         sqlite3_close_v2(connection)
         logPages.deallocate()

@@ -6,7 +6,7 @@ extension Metric {
     // MARK: The node
     static let build = Metric("build_info", .gauge, "1; which version runs.", labels: ["version"])
     static let ready = Metric("ready", .gauge, "1 while new rooms are taken, as /readyz says.")
-    static let draining = Metric("draining", .gauge, "1 while the node ends its rooms.")
+    static let draining = Metric("draining", .gauge, "1 while the node drains: it takes no new rooms.")
     static let rooms = Metric("rooms", .gauge, "Rooms.", labels: ["status"], values: ["initiated", "ongoing"])
     static let participants = Metric(
         "participants", .gauge, "Participants.", labels: ["state"], values: ["connecting", "prepared", "joined"])

@@ -78,7 +78,7 @@ package enum NodeMetrics {
         let now = MonotonicClock.now()
         let states = status.workerStates.sorted { $0.key < $1.key }
         text.add(.workers, status.workers)
-        text.add(.workerUp, states.map { (["\($0.key)"], $0.value.isConnected ? 1 : 0) })
+        text.add(.workerUp, states.compactMap { index, state in state.isConnected.map { (["\(index)"], $0 ? 1 : 0) } })
         text.add(.workerExits, states.map { (["\($0.key)"], Double($0.value.exits)) })
         text.add(
             .workerSilence,
@@ -116,9 +116,9 @@ package enum NodeMetrics {
     }
 
     static func node(_ status: ControlStatus) -> JSONValue {
-        .object([
-            .init("ready", .bool(status.isReady)), .init("draining", .bool(status.isDraining)),
-            .init("workers", .integer(Int64(status.workers))),
+        var fields: [JSONValue.Field] = [
+            .init("version", .string(Version.text)), .init("ready", .bool(status.isReady)),
+            .init("draining", .bool(status.isDraining)), .init("workers", .integer(Int64(status.workers))),
             .init(
                 "rooms",
                 .object([
@@ -132,6 +132,8 @@ package enum NodeMetrics {
                     .init("prepared", .integer(Int64(status.counts.prepared))),
                     .init("joined", .integer(Int64(status.counts.joined))),
                 ])),
-        ])
+        ]
+        if let drain = status.drain { fields.append(.init("drain", .object(ViewJSON.fields(of: drain)))) }
+        return .object(fields)
     }
 }

@@ -5,6 +5,10 @@ import RelayCore
 package struct SupervisorConfiguration: Sendable {
     /// The `media-relay` binary.
     package var executablePath: String
+    /// How workers are named to `ps`; nil: by that path.
+    package var programName: String?
+    /// Which program file this process runs: workers that run another one are replaced and retire. Nil: all stay.
+    package var build: String?
     /// One worker per media core.
     package var workerCount: Int
     /// IP addresses to bind and to tell clients, as in `WorkerOptions`.
@@ -48,6 +52,12 @@ package struct SupervisorConfiguration: Sendable {
         self.mediaPort = mediaPort
     }
 
+    /// A worker's seat, 0 ..< workerCount. Two indices share one, and so do two pairs of media ports: while a worker retires its
+    /// successor has the other.
+    package func seat(of index: Int) -> Int { index % workerCount }
+    /// In the order in which they are taken.
+    package func indices(ofSeat seat: Int) -> [Int] { [seat, seat + workerCount] }
+
     package func options(index: Int, linkPath: String) -> WorkerOptions {
         var options = WorkerOptions(
             index: index, count: workerCount, linkPath: linkPath, mediaAddresses: mediaAddresses,
@@ -57,7 +67,7 @@ package struct SupervisorConfiguration: Sendable {
         options.logFormat = logFormat
         options.recordings = recordings
         options.recordingsByteLimit = recordingsByteLimit
-        options.cpu = pinsWorkers ? index : nil
+        options.cpu = pinsWorkers ? seat(of: index) : nil
         return options
     }
 }
@@ -72,6 +82,8 @@ package enum SupervisorEvent: Hashable, Sendable {
     case captured(WorkerID, CapturePart)
     /// The link broke while the process lives: it may come back by itself, and hears nothing until then.
     case detached(WorkerID)
+    /// It runs another program file than this process, and a worker that does not has taken its seat.
+    case retiring(WorkerID)
     /// The process is gone, and its rooms with it. `cause` is for the log: "killed by signal 11".
     case gone(WorkerID, cause: String)
     /// Something for the log that concerns nobody's room.

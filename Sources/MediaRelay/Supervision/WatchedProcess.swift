@@ -1,5 +1,6 @@
 import CLinuxIO
 import Glibc
+import RTPCore
 
 /// One worker process, child of ours or of an earlier control, held by a pidfd: its end shows as readability,
 /// and its number cannot come to mean another process unnoticed. Owns the descriptor, not the process.
@@ -8,11 +9,14 @@ final class WatchedProcess {
     let descriptor: Int32
 
     /// Starts a worker in a session of its own, so that it outlives this process.
-    init(starting executable: String, arguments: [String], outputDescriptor: Int32) throws(SystemError) {
+    /// `name`: its first argument, which `ps` shows; nil: the executable.
+    init(
+        starting executable: String, named name: String? = nil, arguments: [String], outputDescriptor: Int32
+    ) throws(SystemError) {
         // A crash is to end the process at once: the backtracer would hold it up, and could print keys.
         var environment = Self.environment.filter { !$0.hasPrefix("SWIFT_BACKTRACE=") }
         environment.append("SWIFT_BACKTRACE=enable=no")
-        let result = Self.withCStrings([executable] + arguments) { arguments in
+        let result = Self.withCStrings([name ?? executable] + arguments) { arguments in
             Self.withCStrings(environment) { environment in
                 lio_spawn_session(executable, arguments, environment, outputDescriptor)
             }
@@ -36,6 +40,17 @@ final class WatchedProcess {
             separator: 0, omittingEmptySubsequences: false)
         return commandLine.contains { $0.elementsEqual("worker".utf8) }
             && commandLine.contains { $0.elementsEqual(linkPath.utf8) }
+    }
+
+    /// Waits for its end.
+    func hasEnded(within time: Interval) -> Bool {
+        let limit = MonotonicClock.now() + time
+        var descriptor = pollfd(fd: self.descriptor, events: Int16(POLLIN), revents: 0)
+        while true {
+            let left = limit - MonotonicClock.now()
+            if poll(&descriptor, 1, Int32(clamping: max(0, left.milliseconds))) > 0 { return true }
+            if left <= .zero { return false }
+        }
     }
 
     /// Called when the descriptor is readable: takes the exit status of a child, and says how the process

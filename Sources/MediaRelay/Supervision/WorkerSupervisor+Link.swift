@@ -8,7 +8,7 @@ import RelayCore
 extension WorkerSupervisor {
     /// Connections at a time: each worker's, one that it is replacing, and some that have not said who they
     /// are.
-    private var peerLimit: Int { 2 * configuration.workerCount + 32 }
+    private var peerLimit: Int { 4 * configuration.workerCount + 32 }
 
     func acceptConnections(now: Instant) {
         // At most a few per turn: the poller tells again of those that wait.
@@ -77,12 +77,22 @@ extension WorkerSupervisor {
 
     func close(_ token: UInt64, because closing: LinkClosing, now: Instant) {
         guard let peer = peers.removeValue(forKey: token) else { return }
-        if closing != .closed { events.append(.note("link connection ended: \(closing)")) }
+        if closing != .closed { note(closing, of: peer.connection) }
         guard let process = peer.process, processes[process]?.connection == token else { return }
         processes[process]?.connection = nil
         processes[process]?.isSuspect = false
         processes[process]?.silentUntil = now + configuration.silenceLimit
         if let worker = processes[process]?.worker { events.append(.detached(worker)) }
+    }
+
+    /// A worker that is not understood knocks ten times a second: once is enough.
+    private func note(_ closing: LinkClosing, of connection: LinkConnection) {
+        var (processID, userID): (Int32, UInt32) = (0, 0)
+        _ = lio_unix_peer(connection.descriptor, &processID, &userID)
+        if case .refused(.unknownVersion) = closing {
+            guard foreign.insert(processID).inserted else { return }
+        }
+        events.append(.note("link connection of process \(processID) ended: \(closing)"))
     }
 
     private func receive(_ message: LinkMessage, on token: UInt64, now: Instant) {
@@ -119,6 +129,8 @@ extension WorkerSupervisor {
         peers[token]?.process = process
         processes[process]?.connection = token
         processes[process]?.worker = hello.worker
+        processes[process]?.build = hello.build
+        processes[process]?.isAwaited = false
         if hello.transports.isEmpty, hello.news.isEmpty, isExtra(process) {
             processes[process]?.isLeaving = true
             // Left over from a control that died before it noted this worker; nobody is on it.
@@ -126,6 +138,7 @@ extension WorkerSupervisor {
             return
         }
         events.append(.hello(hello))
+        replaceOutdated(seat: configuration.seat(of: hello.worker.index), now: now)
     }
 
     /// The watched process that said hello; an unknown one, left over from an earlier control, is watched
@@ -135,12 +148,14 @@ extension WorkerSupervisor {
             return known.key
         }
         do throws(SystemError) {
-            restarts[hello.worker.index] = nil
-            return try watch(
+            let token = try watch(
                 Watched(
                     process: try WatchedProcess(watching: hello.processID), index: hello.worker.index,
                     worker: nil,
-                    connection: nil, startedAt: now, silentUntil: now + configuration.silenceLimit))
+                    connection: nil, startedAt: now, silentUntil: now + configuration.silenceLimit, build: hello.build))
+            let seat = configuration.seat(of: hello.worker.index)
+            if isTaken(seat: seat) { restarts[seat] = nil }
+            return token
         } catch {
             events.append(
                 .note(
@@ -149,11 +164,14 @@ extension WorkerSupervisor {
         }
     }
 
-    /// Whether another process serves the same index already.
+    /// Whether another process of this build serves the same seat already.
     private func isExtra(_ token: UInt64) -> Bool {
         guard let index = processes[token]?.index else { return false }
         return processes.contains { key, other in
-            key != token && other.index == index && other.worker != nil && !other.isLeaving
+            key != token && configuration.seat(of: other.index) == configuration.seat(of: index) && other.worker != nil
+                && !other.isLeaving && isCurrent(other)
+                // One that is awaited may be of an earlier build; on the same index it is the one that is meant.
+                && (other.build != nil || other.index == index)
         }
     }
 }

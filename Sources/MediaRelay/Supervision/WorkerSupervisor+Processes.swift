@@ -16,7 +16,7 @@ extension WorkerSupervisor {
             try watch(
                 Watched(
                     process: process, index: known.worker.index, worker: known.worker, connection: nil,
-                    startedAt: now, silentUntil: now + configuration.silenceLimit))
+                    startedAt: now, silentUntil: now + configuration.silenceLimit, isAwaited: true))
         } catch {
             events.append(.gone(known.worker, cause: "ended while control was away"))
         }
@@ -30,20 +30,25 @@ extension WorkerSupervisor {
         return token
     }
 
-    func start(index: Int, now: Instant) {
+    func start(seat: Int, now: Instant) {
+        guard let index = freeIndex(ofSeat: seat) else {
+            // Its end starts what waits.
+            events.append(.note("seat \(seat): the next worker waits until one of an earlier build has left"))
+            return
+        }
         let options = configuration.options(index: index, linkPath: folder.linkPath)
         do throws(SystemError) {
             let process = try WatchedProcess(
-                starting: configuration.executablePath, arguments: ["worker"] + options.arguments,
-                outputDescriptor: configuration.outputDescriptor)
+                starting: configuration.executablePath, named: configuration.programName,
+                arguments: ["worker"] + options.arguments, outputDescriptor: configuration.outputDescriptor)
             try watch(
                 Watched(
                     process: process, index: index, worker: nil, connection: nil, startedAt: now,
-                    silentUntil: now + configuration.silenceLimit))
+                    silentUntil: now + configuration.silenceLimit, isOurs: true))
             events.append(.note("worker \(index) started (pid \(process.processID))"))
         } catch {
             events.append(.note("worker \(index) did not start: \(error)"))
-            restart(index: index, afterLifeOf: .zero, now: now)
+            restart(seat: seat, afterLifeOf: .zero, now: now)
         }
     }
 
@@ -61,15 +66,15 @@ extension WorkerSupervisor {
             events.append(
                 .note("worker \(watched.index) (pid \(watched.process.processID)) \(cause) before its hello"))
         }
-        guard !isDraining, watched.index < configuration.workerCount, !hasProcess(index: watched.index) else {
-            return
-        }
-        restart(index: watched.index, afterLifeOf: now - watched.startedAt, now: now)
+        let seat = configuration.seat(of: watched.index)
+        guard !isDraining, !isTaken(seat: seat), restarts[seat] == nil else { return }
+        // Only the end of one of this build says something about the next one.
+        restart(seat: seat, afterLifeOf: isCurrent(watched) ? now - watched.startedAt : .seconds(3_600), now: now)
     }
 
-    private func restart(index: Int, afterLifeOf life: Interval, now: Instant) {
-        let wait = backOffs[index, default: RestartBackOff()].wait(afterLifeOf: life)
-        restarts[index] = now + wait
+    private func restart(seat: Int, afterLifeOf life: Interval, now: Instant) {
+        let wait = backOffs[seat, default: RestartBackOff()].wait(afterLifeOf: life)
+        restarts[seat] = now + wait
         advance(to: now)
     }
 }

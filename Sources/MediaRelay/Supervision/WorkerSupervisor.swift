@@ -3,8 +3,8 @@ import Glibc
 import RTPCore
 import RelayCore
 
-/// Control's end of the link and of the worker processes: starts one worker per index, takes over those of an
-/// earlier control, watches each, replaces the dead, carries commands down and news up. Knows nothing of
+/// Control's end of the link and of the worker processes: starts one worker per seat, takes over those of an
+/// earlier control, lets those of an earlier build retire, watches each, replaces the dead, carries commands down and news up. Knows nothing of
 /// rooms.
 ///
 /// Confined to the control loop's thread and driven by its poller: give it the poller's events whose token it
@@ -35,6 +35,14 @@ package final class WorkerSupervisor {
         var handshaker = HandshakerPulse()
         /// Told to shut down as it is one too many.
         var isLeaving = false
+        /// Started by this process, from its own image.
+        var isOurs = false
+        /// As its hello said; nil before.
+        var build: String?
+        /// Told as retiring.
+        var isRetiring = false
+        /// Of the control process before this one, and not back yet.
+        var isAwaited = false
     }
 
     struct Peer {
@@ -45,9 +53,11 @@ package final class WorkerSupervisor {
 
     var processes: [UInt64: Watched] = [:]
     var peers: [UInt64: Peer] = [:]
-    /// By index: when the next worker is started, where none runs.
+    /// By seat: when the next worker is started, where none of this build runs.
     var restarts: [Int: Instant] = [:]
     var backOffs: [Int: RestartBackOff] = [:]
+    /// Processes that speak a version of the link that is not known here; told once.
+    var foreign: Set<Int32> = []
     var events: [SupervisorEvent] = []
     var isDraining = false
 
@@ -76,7 +86,7 @@ package final class WorkerSupervisor {
             throw error
         }
         for worker in known { awaitReturn(of: worker, now: now) }
-        for index in 0..<configuration.workerCount where !hasProcess(index: index) { restarts[index] = now }
+        for seat in 0..<configuration.workerCount where !isTaken(seat: seat) { restarts[seat] = now }
     }
 
     deinit {
@@ -107,9 +117,9 @@ package final class WorkerSupervisor {
     }
 
     package func advance(to now: Instant) {
-        for (index, time) in restarts.sorted(by: { $0.key < $1.key }) where time <= now {
-            restarts[index] = nil
-            start(index: index, now: now)
+        for (seat, time) in restarts.sorted(by: { $0.key < $1.key }) where time <= now {
+            restarts[seat] = nil
+            start(seat: seat, now: now)
         }
         for (token, watched) in processes where watched.silentUntil <= now {
             if watched.connection != nil, !watched.isSuspect {
@@ -176,8 +186,6 @@ package final class WorkerSupervisor {
         processes.values.filter { $0.connection != nil }.compactMap(\.worker)
             .sorted { ($0.index, $0.epoch) < ($1.index, $1.epoch) }
     }
-
-    func hasProcess(index: Int) -> Bool { processes.values.contains { $0.index == index } }
 
     func makeToken() -> UInt64 {
         precondition(nextToken < tokens.upperBound, "2³² workers and connections in one life of control")

@@ -358,7 +358,7 @@ final class MediaLoop {
     private func hello(with news: [WorkerNews]) -> WorkerHello {
         WorkerHello(
             worker: worker, processID: getpid(), endpoint: endpoint, transports: engine.snapshot(), news: news,
-            recordings: recorder?.recordings ?? [])
+            recordings: recorder?.recordings ?? [], build: ProgramFile.running)
     }
 
     /// Says goodbye to every client: the handshaker makes the close_notify records, the engine knows where

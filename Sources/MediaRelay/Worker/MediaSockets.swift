@@ -38,7 +38,7 @@ package struct MediaSockets {
     /// must be free on each address.
     package static func ports(index: Int, count: Int, first: UInt16) -> [UInt16] {
         guard first != 0 else { return [UInt16](repeating: 0, count: 16) }
-        let own = [index, count + index]
+        let own = [index, (index + count) % (2 * count)]
         let others = (0..<2 * count).filter { !own.contains($0) }
         return (own + others).map { first + UInt16($0) }
     }

@@ -35,7 +35,7 @@ package struct WorkerOptions: Hashable, Sendable {
     /// 5).
     package enum Gather: String, Sendable { case auto, on, off }
 
-    /// Which of the `count` workers this is, 0 ..< count.
+    /// Which of the `count` workers this is, 0 ..< count; count more for the successors of those that retire.
     package var index: Int
     package var count: Int
     /// Control's Unix socket.
@@ -136,7 +136,7 @@ package struct WorkerOptions: Hashable, Sendable {
     }
 
     private func validate() throws(Refusal) {
-        guard index < count else { throw Refusal("--index \(index): there are \(count) workers") }
+        guard index < 2 * count else { throw Refusal("--index \(index): there are \(count) workers") }
         guard !linkPath.isEmpty else { throw Refusal("--link is missing") }
         guard (1...32).contains(mediaAddresses.count) else {
             throw Refusal("--media: \(mediaAddresses.count) addresses, 1…32 are possible")

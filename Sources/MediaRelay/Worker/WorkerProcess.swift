@@ -32,6 +32,7 @@ package enum WorkerProcess {
         if lio_forbid_dumps() < 0 { log.line("core dumps could not be forbidden") }
         signal(SIGPIPE, SIG_IGN)
         signal(SIGHUP, SIG_IGN)
+        signal(SIGUSR2, SIG_IGN)
         do throws(SRTPSelfTest.Failure) {
             try SRTPSelfTest.run()
         } catch {

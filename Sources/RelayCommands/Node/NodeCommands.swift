@@ -28,6 +28,8 @@ struct NodeCommands: Sendable {
         case "capture": try await capture(line.operands[0])
         case "record start": try await startRecording(of: line.operands[0])
         case "record stop": try await stopRecording(of: line.operands[0])
+        case "drain": try await DrainCommand(commands: self).drain()
+        case "undrain": try await DrainCommand(commands: self).undrain()
         default: preconditionFailure("\(command.name) does not talk to a node")
         }
     }

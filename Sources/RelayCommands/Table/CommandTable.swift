@@ -4,7 +4,7 @@ import RelayLoadKit
 
 extension Command {
     /// Every command, in the order of `--help`.
-    static let all: [Command] = running + looking + acting + recording + tools
+    static let all: [Command] = running + looking + acting + recording + draining + tools
 
     static func named(_ path: [String]) -> Command? { all.first { $0.path == path } }
 
@@ -29,17 +29,23 @@ extension Command {
         Command(
             path: ["serve"], summary: "run a node",
             details: [
-                "SIGTERM and SIGINT end all calls and the node; SIGHUP reads the configuration file, and the files that it "
-                    + "names, again."
+                "SIGTERM and SIGINT end all calls and the node. SIGHUP reads the configuration file, and the files that it names, "
+                    + "again; where the program was replaced, the new one takes over, and calls go on. SIGUSR2 lets the program "
+                    + "take over from itself, with all of its options read anew."
             ],
             examples: ["media-relay serve --config /etc/media-relay/media-relay.json5"], takesNodeOptions: true),
         Command(path: ["worker"], summary: "a media process, started by serve", isHidden: true),
+        Command(
+            path: ["trial"], summary: "whether this program could take over a node, asked by serve", isHidden: true),
         Command(
             path: ["config", "print"], summary: "show the configuration that holds, and where each value comes from",
             details: ["It is a configuration file itself. Secrets are redacted."], takesNodeOptions: true),
         Command(
             path: ["config", "check"], summary: "say whether a node would take the configuration",
             details: ["Reads the files that it names, too. Starts nothing."], takesNodeOptions: true),
+        Command(
+            path: ["config", "default"], summary: "write a configuration file with every option as a comment",
+            examples: ["media-relay config default > /etc/media-relay/media-relay.json5"]),
         Command(path: ["config", "reference"], summary: "write docs/configuration.md", isHidden: true),
         Command(path: ["metrics", "reference"], summary: "write docs/metrics.md", isHidden: true),
     ]
@@ -139,6 +145,24 @@ extension Command {
         Command(
             path: ["record", "stop"], summary: "stop the recording of a room", operands: [room],
             options: [json] + connection),
+    ]
+
+    private static let draining: [Command] = [
+        Command(
+            path: ["drain"], summary: "let what runs finish, take no new rooms",
+            options: [
+                Option(
+                    name: "deadline", shown: "TIME", value: .text,
+                    summary: "then what is left ends as drained: 90s, 10m, 2h or seconds, at most 7d (default 10m)"),
+                Option(name: "wait", summary: "come back when no room is left"), json,
+            ] + connection,
+            details: [
+                "/readyz answers 503 from then on, so that load balancers send new rooms elsewhere. A call that rings is still "
+                    + "answered, one that runs goes on. Given again, it moves the deadline. It outlives a crash of the control "
+                    + "process; a node that was stopped in order takes rooms after its next start."
+            ], examples: ["media-relay drain --deadline 30m --wait"]),
+        Command(
+            path: ["undrain"], summary: "take new rooms again", options: [json] + connection),
     ]
 
     private static let scenarios = LoadPlan.Scenario.allCases.map(\.rawValue)

@@ -235,7 +235,7 @@ extension Conductor {
             return CallCause(.participant, uid: identity.uid, device: identity.device)
         case .news(_, let news): return cause(of: news)
         case .timer: return CallCause(.timer)
-        case .workerConnected, .workerDetached, .workerGone, .load, .drain: return CallCause(.node)
+        case .workerConnected, .workerDetached, .workerRetiring, .workerGone, .load, .drain: return CallCause(.node)
         }
     }
 

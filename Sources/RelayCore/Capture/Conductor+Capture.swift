@@ -14,6 +14,11 @@ extension Conductor {
             throw Problem(
                 status: 503, code: "worker-away", detail: "The worker of \(id) is away.", retryAfterSeconds: 1)
         }
+        guard workers[worker]?.canCapture == true else {
+            throw Problem(
+                status: 409, code: "worker-outdated",
+                detail: "The worker of \(id) is of an earlier build, which cannot capture: it goes with its rooms.")
+        }
         let capture = CaptureID(random.next())
         command(
             .capture(

@@ -38,7 +38,10 @@ extension Conductor {
     }
 
     private func leastLoadedWorker() throws(Problem) -> (id: WorkerID, endpoint: WorkerEndpoint) {
-        let connected = workers.values.filter(\.isConnected).sorted { $0.id.index < $1.id.index }
+        let all = workers.values.filter { $0.isConnected && !$0.isDismissed }.sorted { $0.id.index < $1.id.index }
+        // One that retires only where there is no other: its successor is down.
+        let staying = all.filter { !$0.isRetiring }
+        let connected = staying.isEmpty ? all : staying
         let chosen = connected.filter { refusal(by: $0) == nil }.min { load(of: $0) < load(of: $1) }
         if let chosen, let endpoint = chosen.endpoint { return (chosen.id, endpoint) }
         guard let first = connected.first, let refusal = refusal(by: first) else { throw refused(.noWorker) }

@@ -231,6 +231,8 @@ extension Conductor {
         case .emptyRoom(let handle), .duration(let handle), .durationWarning(let handle), .idle(let handle),
             .alone(let handle), .ringWindow(let handle), .joinAfterClaim(let handle):
             roomsByHandle[handle].map { $0.record.status != .ended } ?? false
+        case .retirement(let worker): workers[worker]?.isRetiring ?? false
+        case .drain: drainRecord.map { $0.drainedAtMs == nil } ?? false
         case .workerWait: workers.values.contains { $0.endpoint == nil }
         case .retention: endedRooms.count > 0
         case .idempotency: idempotency.count > 0

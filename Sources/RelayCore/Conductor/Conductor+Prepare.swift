@@ -32,7 +32,7 @@ extension Conductor {
             return .prepared(
                 predecessor.id, answer: Array(predecessor.session.answer.utf8), etag: predecessor.etag, isNew: false)
         }
-        guard !isDraining else { throw draining() }
+        guard mayPrepare(in: room.record) else { throw draining() }
         if predecessor == nil { try checkPlace(for: identity, in: room) }
         let admission = try admit(
             identity.uid, identity.device, to: room, joining: state == .joined, takeover: false)

@@ -65,7 +65,7 @@ extension Conductor {
 
     func draining() -> Problem {
         Problem(
-            status: 503, code: "draining", detail: "this node takes nobody new: it is being shut down",
+            status: 503, code: "draining", detail: "this node drains: it takes no new rooms",
             retryAfterSeconds: configuration.retryAfterSeconds)
     }
 

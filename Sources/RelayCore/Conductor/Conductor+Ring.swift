@@ -231,7 +231,7 @@ extension ControlRequest {
     /// The room that it is about.
     var room: RoomID? {
         switch self {
-        case .createRoom, .listRooms, .logout: nil
+        case .createRoom, .listRooms, .logout, .drain, .undrain: nil
         case .room(let room), .deleteRoom(let room, _), .prepare(let room, _, _, _, _), .join(let room, _, _, _),
             .leave(let room, _), .kick(let room, _), .trickle(let room, _, _, _), .ringing(let room),
             .answer(let room), .end(let room, _, _, _), .pushed(let room, _, _), .changeMedia(let room, _, _),

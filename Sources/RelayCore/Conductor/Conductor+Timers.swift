@@ -31,6 +31,10 @@ extension Conductor {
             case .joinAfterClaim(let handle):
                 guard let room = roomsByHandle[handle] else { break }
                 receive(.joinDeadline(now), in: room, by: nil)
+            case .retirement(let worker):
+                endRooms(ofRetiring: worker)
+            case .drain:
+                decideDrain()
             case .workerWait:
                 giveUpWaitingForWorkers()
             case .retention:

@@ -13,6 +13,9 @@ extension Conductor {
         workers[hello.worker] = worker
         worker.endpoint = hello.endpoint
         worker.isConnected = true
+        worker.isDismissed = false
+        // Captures came with the version of the link that names the build.
+        worker.canCapture = !hello.build.isEmpty
         worker.sounds = []
         let known = expectedTransports(on: hello.worker)
         for news in hello.news {
@@ -90,6 +93,7 @@ extension Conductor {
     /// The worker's process is gone, and what it carried with it.
     func lose(_ id: WorkerID) {
         guard let worker = workers.removeValue(forKey: id) else { return }
+        timers.cancel(.retirement(id))
         forgetFigures(from: id)
         loseRecordings(on: id)
         for room in ordered(worker.rooms) {
@@ -102,6 +106,33 @@ extension Conductor {
     func giveUpWaitingForWorkers() {
         let missing = workers.values.filter { $0.endpoint == nil }.map(\.id)
         for worker in missing.sorted(by: { ($0.index, $0.epoch) < ($1.index, $1.epoch) }) { lose(worker) }
+    }
+
+    // MARK: Workers of an earlier build
+
+    /// Its rooms go on with it until they end, at the latest at the deadline.
+    func retire(_ id: WorkerID) {
+        guard let worker = workers[id], !worker.isRetiring else { return }
+        worker.isRetiring = true
+        timers.set(.retirement(id), to: now + configuration.retirement)
+    }
+
+    /// The time of a retiring worker is over: what it still carries ends.
+    func endRooms(ofRetiring id: WorkerID) {
+        guard let worker = workers[id] else { return }
+        cause = CallCause(.node)
+        for room in ordered(worker.rooms) {
+            perform(room.record.lifecycle.receive(.drained), on: room, at: now)
+        }
+    }
+
+    /// At the end of every decision: whoever retires leaves when its last room has ended.
+    func dismissIdleWorkers() {
+        for worker in workers.values where worker.isRetiring && worker.isConnected && !worker.isDismissed {
+            guard worker.rooms.isEmpty else { continue }
+            worker.isDismissed = true
+            command(.shutDown, to: worker.id)
+        }
     }
 
     func ordered(_ handles: Set<RoomHandle>) -> [ConductedRoom] {
@@ -121,6 +152,7 @@ extension Conductor {
                 JSONValue.Field("rooms", .integer(Int64(liveCount))),
             ], at: now)
         restoreEndedRooms()
+        restoreDrain()
         forgetIdempotencyKeys()
         let live = ordered(Set(roomsByHandle.keys)).filter { $0.record.status != .ended }
         if !isSameBoot {
@@ -201,16 +233,5 @@ extension Conductor {
         for participant in record.participants {
             if let deadline = participant.deadline { timers.set(.participant(participant.handle), to: deadline) }
         }
-    }
-
-    /// Everything ends, nothing new is taken; the workers stop when they have said so to their clients.
-    func drain() {
-        guard !isDraining else { return }
-        isDraining = true
-        emit(.nodeDraining, in: nil, of: nil, reason: nil, data: [], at: now)
-        for room in ordered(Set(roomsByHandle.keys)) {
-            perform(room.record.lifecycle.receive(.drained), on: room, at: now)
-        }
-        for worker in workers.keys.sorted(by: { $0.index < $1.index }) { command(.shutDown, to: worker) }
     }
 }

@@ -49,7 +49,10 @@ public final class Conductor {
     var endedRooms = Line<(room: RoomHandle, until: Instant)>()
     var idempotency = IdempotencyTable()
     var nextSeq: UInt64
-    var isDraining = false
+    /// The operator's drain, while there is one.
+    var drainRecord: DrainRecord?
+    /// All rooms were ended for good.
+    var hasShutDown = false
     var isStarted = false
     let isSameBoot: Bool
     /// Legs whose last figures are on their way.
@@ -76,11 +79,12 @@ public final class Conductor {
     ///   - answerText: how replies are written, for those that are given again. The default is for where nobody reads
     ///     them.
     ///   - sounds: everything that prompts may name.
+    ///   - drain: the drain that went on when the control process before this one ended.
     public init(
         configuration: ConductorConfiguration, random: RandomSource, restoring: [RoomRecord],
         idempotency: [IdempotencyRecord], nextSeq: UInt64, isSameBoot: Bool,
         knownEnded: @escaping KnownEnded, shelved: [ShelvedRoom] = [], unshelve: @escaping Unshelve = { _ in nil },
-        sounds: SoundLibrary = SoundLibrary(),
+        sounds: SoundLibrary = SoundLibrary(), drain: DrainRecord? = nil,
         answerText: @escaping AnswerText = { _, _ in StoredAnswer(status: 200) }
     ) {
         precondition(nextSeq > 0, "event numbers start at 1")
@@ -91,6 +95,7 @@ public final class Conductor {
         self.answerText = answerText
         self.sounds = sounds
         admission = configuration.admission
+        drainRecord = drain
         self.random = random
         self.nextSeq = nextSeq
         self.isSameBoot = isSameBoot
@@ -141,6 +146,8 @@ public final class Conductor {
             adopt(hello)
         case .workerDetached(let worker):
             detach(worker)
+        case .workerRetiring(let worker):
+            retire(worker)
         case .workerGone(let worker):
             lose(worker)
         case .load(let worker, let load):
@@ -148,9 +155,12 @@ public final class Conductor {
         case .timer:
             break
         case .drain:
-            drain()
+            shutDown()
         }
         settleCountdowns()
+        decideDrain()
+        settleCountdowns()
+        dismissIdleWorkers()
         turn.forgottenKeys = idempotency.forgotten
         idempotency.forgotten.removeAll()
         defer { turn = ConductorTurn() }
@@ -211,6 +221,10 @@ public final class Conductor {
                 try capture(room, specification, for: principal)
             case .logout(let uid):
                 try logOut(uid, for: principal)
+            case .drain(let time):
+                try drain(within: time, for: principal)
+            case .undrain:
+                try undrain(for: principal)
             }
         } catch {
             return .problem(error)
@@ -244,5 +258,11 @@ final class ConductedWorker {
     var transportCount = 0
     /// What it carries by its own reports, and whether it takes somebody new.
     var admission = WorkerAdmission()
+    /// Another one has taken its place: it gets no new rooms.
+    var isRetiring = false
+    /// It was told to leave, as its last room had ended.
+    var isDismissed = false
+    /// It understands `.capture`.
+    var canCapture = false
     init(_ id: WorkerID) { self.id = id }
 }

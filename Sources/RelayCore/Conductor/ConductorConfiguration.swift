@@ -33,6 +33,8 @@ public struct ConductorConfiguration: Hashable, Sendable {
     public var warningLead = Interval.seconds(60)
     /// What may be recorded; nil: nothing, the node keeps no recordings.
     public var recording: RecordingBounds?
+    /// How long a worker of an earlier build may carry on with its rooms.
+    public var retirement = Interval.seconds(4 * 3_600)
     /// `Retry-After` of 503 and 429 answers.
     public var retryAfterSeconds = 5
     public init() {}

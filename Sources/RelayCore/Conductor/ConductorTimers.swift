@@ -17,6 +17,10 @@ package enum ConductorTimer: Hashable {
     case joinAfterClaim(RoomHandle)
     /// Restored rooms have waited long enough for their workers.
     case workerWait
+    /// What a worker of an earlier build still carries ends.
+    case retirement(WorkerID)
+    /// What is left of a draining node ends.
+    case drain
     /// The oldest ended room may be forgotten.
     case retention
     /// The oldest idempotency key may be forgotten.

@@ -8,6 +8,8 @@ public enum ConductorInput: Sendable {
     case workerConnected(WorkerHello)
     /// The link to a worker broke while its process lives: it gets nobody new until its next hello.
     case workerDetached(WorkerID)
+    /// Another worker has taken its place: it is to leave when its rooms have ended.
+    case workerRetiring(WorkerID)
     /// The worker's process is gone; its rooms with it.
     case workerGone(WorkerID)
     /// What a worker carries, as it measures itself.
@@ -36,5 +38,7 @@ public struct ConductorTurn: Sendable {
     public var calls: [CallRecord] = []
     /// For the node's histograms and counters; nothing depends on them.
     public var measures: [CallMeasure] = []
+    /// What became of the node's drain, to store in the same transaction; nil: nothing.
+    public var drain: DrainChange?
     public init() {}
 }

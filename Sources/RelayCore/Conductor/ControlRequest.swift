@@ -177,6 +177,10 @@ public enum ControlRequest: Hashable, Sendable {
     case capture(RoomID, CaptureSpecification)
     /// The server ends everything that the user has: cancels, declines or leaves. Answered by `.done`.
     case logout(uid: String)
+    /// No new rooms; what is left after this time ends as `drained`. Answered by `.drain`.
+    case drain(within: Interval)
+    /// New rooms are taken again. Answered by `.drain`.
+    case undrain
 }
 
 extension ControlRequest {
@@ -206,6 +210,8 @@ public enum ControlReply: Hashable, Sendable {
     case capturing(CaptureID, WorkerID)
     /// 201: what is recorded now.
     case recording(RecordingView)
+    /// 200: the node's drain as it is now.
+    case drain(DrainView)
     /// 200: left, kicked, room deleted, prompt or recording stopped.
     case done
     /// 200: restarted; the fragment carries the new credentials, under a new ETag.

@@ -29,6 +29,8 @@ public enum RelayEventType: String, Sendable, Codable, CaseIterable {
     case recordingEnded = "recording.ended"
     case nodeStarted = "node.started"
     case nodeDraining = "node.draining"
+    case nodeDrained = "node.drained"
+    case nodeUndrained = "node.undrained"
     case eventsTruncated = "events.truncated"
 }
 

@@ -34,6 +34,14 @@ extension ShelvedRoom {
     public var isSound: Bool { Soundness.isTime(endedAtMs) && ordinal > 0 && Soundness.isCount(ordinal) }
 }
 
+extension DrainRecord {
+    /// As `RoomRecord.isSound`.
+    public var isSound: Bool {
+        Soundness.isTime(startedAtMs) && Soundness.isTime(deadlineMs) && Soundness.isTime(drainedAtMs)
+            && Soundness.isCount(endedRooms)
+    }
+}
+
 /// What numbers may be.
 private enum Soundness {
     /// Milliseconds since 1970: up to the year 10,000.

@@ -7,6 +7,15 @@ private enum NewsNumber: UInt8 {
         played, recorded
 }
 
+extension TransportStatistics {
+    /// Before version 9 the last two, of the relay itself, were not told.
+    fileprivate static func longFields(
+        inLink version: UInt8
+    ) -> ArraySlice<(path: any WritableKeyPath<Self, UInt64> & Sendable, name: String)> {
+        longFields.dropLast(version >= 9 ? 0 : 2)
+    }
+}
+
 extension LinkWriter {
     mutating func append(_ news: WorkerNews) {
         switch news {
@@ -57,7 +66,7 @@ extension LinkWriter {
     }
 
     private mutating func append(_ statistics: TransportStatistics) {
-        for (path, _) in TransportStatistics.longFields { append(statistics[keyPath: path]) }
+        for (path, _) in TransportStatistics.longFields(inLink: version) { append(statistics[keyPath: path]) }
         for (path, _) in TransportStatistics.shortFields { append(statistics[keyPath: path]) }
         append(statistics.remoteFractionLost)
     }
@@ -72,6 +81,7 @@ extension LinkWriter {
             writer.append(candidate.isStream)
         }
         append(hello.endpoint.fingerprint)
+        if version >= 10 { append(hello.build) }
         append(list: hello.transports) { writer, transport in
             writer.append(transport.participant.value)
             writer.append(transport.room.value)
@@ -83,7 +93,7 @@ extension LinkWriter {
             writer.append(transport.isSpeaker)
             writer.append(optional: transport.prompt?.value)
         }
-        append(list: hello.recordings) { $0.append($1.value) }
+        if version >= 9 { append(list: hello.recordings) { $0.append($1.value) } }
         append(list: hello.news) { $0.append($1) }
     }
 
@@ -149,7 +159,7 @@ extension LinkReader {
 
     private mutating func statistics() throws(LinkRefusal) -> TransportStatistics {
         var statistics = TransportStatistics()
-        for (path, _) in TransportStatistics.longFields { statistics[keyPath: path] = try integer() }
+        for (path, _) in TransportStatistics.longFields(inLink: version) { statistics[keyPath: path] = try integer() }
         for (path, _) in TransportStatistics.shortFields { statistics[keyPath: path] = try integer() }
         statistics.remoteFractionLost = try integer()
         return statistics
@@ -169,11 +179,15 @@ extension LinkReader {
         }
         let fingerprint = try byteString()
         guard fingerprint.count == 32 else { throw .badValue("fingerprint") }
+        let build = version >= 10 ? try string("build") : ""
         let transports = try list(elementByteCount: 32, limit: 1 << 20, "transports") {
             (reader) throws(LinkRefusal) in try reader.snapshot()
         }
-        let recordings = try list(elementByteCount: 8, limit: 1 << 16, "recordings") {
-            (reader) throws(LinkRefusal) in try reader.recording()
+        var recordings: [RecordingHandle] = []
+        if version >= 9 {
+            recordings = try list(elementByteCount: 8, limit: 1 << 16, "recordings") {
+                (reader) throws(LinkRefusal) in try reader.recording()
+            }
         }
         let news = try list(elementByteCount: 17, limit: 1 << 20, "news") {
             (reader) throws(LinkRefusal) in try reader.news()
@@ -182,7 +196,7 @@ extension LinkReader {
             worker: worker, processID: processID,
             endpoint: WorkerEndpoint(candidates: candidates, fingerprint: fingerprint),
             transports: transports,
-            news: news, recordings: recordings)
+            news: news, recordings: recordings, build: build)
     }
 
     private mutating func snapshot() throws(LinkRefusal) -> TransportSnapshot {

@@ -5,6 +5,8 @@ public struct LinkFramer: Sendable {
     private var buffer: [UInt8] = []
     /// Bytes at the front of `buffer` that were read already.
     private var consumed = 0
+    /// Of the latest message; nil before the first.
+    public private(set) var version: UInt8?
 
     public init() {}
 
@@ -28,7 +30,7 @@ public struct LinkFramer: Sendable {
             length = length << 8 | Int(buffer[index])
         }
         let version = buffer[headEnd - 2]
-        guard version == LinkFormat.version else { throw .unknownVersion(version) }
+        guard LinkFormat.versions.contains(version) else { throw .unknownVersion(version) }
         let kind = buffer[headEnd - 1]
         guard LinkFormat.Kind(rawValue: kind) != nil else { throw .unknownKind(kind) }
         guard length >= LinkFormat.headByteCount else { throw .truncated }
@@ -37,6 +39,7 @@ public struct LinkFramer: Sendable {
         guard buffer.count >= start + length else { return nil }
         let message = try LinkMessage(decoding: buffer[start..<start + length])
         consumed = start + length
+        self.version = version
         return message
     }
 }

@@ -49,8 +49,12 @@ public enum LinkRefusal: Error, Hashable, Sendable {
 
 /// Numbers of the link's format.
 public enum LinkFormat {
-    /// Raised with every change of the bytes: control and workers of different builds then refuse each other.
-    public static let version: UInt8 = 9
+    /// Raised with every change of the bytes. A worker speaks this one.
+    public static let version: UInt8 = 10
+    /// What control understands, and answers a worker in: calls outlive an upgrade of control, so their workers are of
+    /// earlier builds. 8: a worker reports its load; 9: it captures and records, statistics tell what the relay itself lost;
+    /// 10: the hello names the build.
+    public static let versions: ClosedRange<UInt8> = 7...version
     /// A frame's length field, and version and kind behind it.
     static let lengthByteCount = 4
     static let headByteCount = 2
@@ -68,12 +72,13 @@ public enum LinkFormat {
 }
 
 extension LinkMessage {
-    /// The whole frame, length included.
+    /// The whole frame, length included, in a version of the link that is understood here.
     /// - Precondition: the message obeys the format's limits (bounded by `Limits` long before).
-    public func encoded() -> [UInt8] {
-        var writer = LinkWriter()
+    public func encoded(version: UInt8 = LinkFormat.version) -> [UInt8] {
+        precondition(LinkFormat.versions.contains(version), "link version \(version)")
+        var writer = LinkWriter(version: version)
         writer.append(UInt32(0))
-        writer.append(LinkFormat.version)
+        writer.append(version)
         let kind: LinkFormat.Kind =
             switch self {
             case .command: .command
@@ -101,9 +106,9 @@ extension LinkMessage {
 
     /// Reads one frame's bytes behind the length field.
     public init(decoding bytes: ArraySlice<UInt8>) throws(LinkRefusal) {
-        var reader = LinkReader(bytes)
-        let version: UInt8 = try reader.integer()
-        guard version == LinkFormat.version else { throw .unknownVersion(version) }
+        guard let version = bytes.first else { throw .truncated }
+        guard LinkFormat.versions.contains(version) else { throw .unknownVersion(version) }
+        var reader = LinkReader(bytes.dropFirst(), version: version)
         let number: UInt8 = try reader.integer()
         guard let kind = LinkFormat.Kind(rawValue: number) else { throw .unknownKind(number) }
         guard bytes.count <= LinkFormat.limit(ofKind: number) else { throw .tooLong(bytes.count) }

@@ -3,9 +3,12 @@
 struct LinkReader {
     private let bytes: ArraySlice<UInt8>
     private var position: Int
+    /// In which the message is written.
+    let version: UInt8
 
-    init(_ bytes: ArraySlice<UInt8>) {
+    init(_ bytes: ArraySlice<UInt8>, version: UInt8 = LinkFormat.version) {
         self.bytes = bytes
+        self.version = version
         position = bytes.startIndex
     }
 

@@ -2,6 +2,10 @@
 /// before them, lists with a 32-bit one, an absent value as 0 and a present one as 1 and the value.
 struct LinkWriter {
     private(set) var bytes: [UInt8] = []
+    /// In which the message is written.
+    let version: UInt8
+
+    init(version: UInt8 = LinkFormat.version) { self.version = version }
 
     mutating func append<Integer: FixedWidthInteger>(_ value: Integer) {
         withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }

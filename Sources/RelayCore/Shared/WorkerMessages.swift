@@ -150,9 +150,11 @@ public struct WorkerHello: Hashable, Sendable {
     /// What it records.
     public var recordings: [RecordingHandle]
     public var news: [WorkerNews]
+    /// Which program file the worker runs, to be compared only; empty: from before it was told.
+    public var build: String
     public init(
         worker: WorkerID, processID: Int32, endpoint: WorkerEndpoint, transports: [TransportSnapshot],
-        news: [WorkerNews], recordings: [RecordingHandle] = []
+        news: [WorkerNews], recordings: [RecordingHandle] = [], build: String = ""
     ) {
         self.worker = worker
         self.processID = processID
@@ -160,5 +162,6 @@ public struct WorkerHello: Hashable, Sendable {
         self.transports = transports
         self.recordings = recordings
         self.news = news
+        self.build = build
     }
 }

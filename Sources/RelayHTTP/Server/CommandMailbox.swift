@@ -9,6 +9,8 @@ enum ServerCommand: Sendable {
     case broadcast([HTTPRequestID], [UInt8])
     case close(HTTPRequestID)
     case useTLS(TLSContext)
+    case resume
+    case handOver
     case stop(graceful: Bool)
 }
 
@@ -60,7 +62,7 @@ final class CommandMailbox: Sendable {
             switch command {
             case .write(_, let bytes): bytes.count + 64
             case .broadcast(let ids, let bytes): bytes.count + 8 * ids.count + 64
-            case .respond, .openStream, .close, .useTLS, .stop: 0
+            case .respond, .openStream, .close, .useTLS, .resume, .handOver, .stop: 0
             }
         let descriptor = state.withLock { state -> Int32 in
             if state.batch.byteCount + byteCount > limitByteCount, byteCount > 0 {

@@ -54,6 +54,8 @@ final class Connection {
     var keepsAlive = true
     /// Whether the request counts among those in flight before it is handed over.
     var isAdmitted = false
+    /// Between two requests while nobody reads: it is to be handed over, or was and waits.
+    var isHeld = false
     /// The client sends no more; it may still read.
     var peerFinished = false
     /// The application wants to know when the stream's queue is empty.
@@ -88,7 +90,9 @@ final class Connection {
     var isHandshaking: Bool { tls.map { !$0.isEstablished } ?? false }
 
     /// Whether bytes of the client are wanted now. While an answer waits, the next request is not even read.
-    var wantsInput: Bool { mode == .reading && input.isEmpty && (output.isEmpty || parser.isMidRequest) }
+    var wantsInput: Bool {
+        mode == .reading && !isHeld && input.isEmpty && (output.isEmpty || parser.isMidRequest)
+    }
 
     /// What epoll shall tell.
     var wantedEvents: UInt32 {

@@ -77,6 +77,9 @@ public struct HTTPConfiguration: Sendable {
 
     public var listeners: [Listener]
     public var tls: TLSFiles?
+    /// What a predecessor left: its listening sockets are used where they are configured still, and nothing is served before
+    /// `HTTPServer.resume()`.
+    public var inherited: HTTPHandover?
     public var parser = RequestParser.Limits()
     public var limits = Limits()
     public var deadlines = Deadlines()

@@ -50,22 +50,50 @@ public final class HTTPServer: Sendable {
         let epoll = lio_epoll_create()
         guard epoll >= 0 else { throw .system(call: "epoll_create", address: "server", errno: -epoll) }
         do throws(HTTPServerError) {
+            var listening: [Int32] = []
             for listener in configuration.listeners {
+                let former = configuration.inherited?.listeners.first {
+                    $0.address == listener.address && $0.port == listener.port
+                }
+                if let former {
+                    listening.append(former.descriptor)
+                    ports.append(ListeningSocket.port(of: former.descriptor) ?? listener.port)
+                    continue
+                }
                 let opened = try ListeningSocket.open(
                     listener, sendBufferByteCount: configuration.limits.sendBufferByteCount)
                 descriptors.append(opened.descriptor)
+                listening.append(opened.descriptor)
                 ports.append(opened.port)
             }
             let launch = ServerLoop.Launch(
-                configuration: configuration, listeners: descriptors, context: context, sink: sink,
+                configuration: configuration, listeners: listening, context: context, sink: sink,
                 shared: shared,
                 signal: try shared.mailbox.open(), epoll: epoll)
             try ServerThread.start { ServerLoop(launch).run() }
         } catch {
+            // What was inherited stays open: whoever gave it may go on with it.
             for descriptor in descriptors + [epoll] { Glibc.close(descriptor) }
             throw error
         }
+        for former in configuration.inherited?.listeners ?? [] {
+            let isUsed = configuration.listeners.contains { $0.address == former.address && $0.port == former.port }
+            if !isUsed { Glibc.close(former.descriptor) }
+        }
         return ports
+    }
+
+    /// Begins to serve, where something was inherited: until then clients wait in the listening sockets' queues.
+    public func resume() { shared.mailbox.post(.resume) }
+
+    /// Stops serving and leaves its sockets to a successor. Requests that are under way get their answers first, for at most
+    /// `Deadlines.stopMs`; event streams end in good order, and so do TLS connections. New clients wait in the listening sockets'
+    /// queues, requests on kept connections in their sockets. The thread has ended when it returns.
+    /// - Precondition: started; not called in the sink.
+    public func handOver() -> HTTPHandover {
+        shared.mailbox.post(.handOver)
+        shared.finished.wait()
+        return shared.handover.withLock { $0 }
     }
 
     /// Answers a request. Skipped when the client is gone or the id was answered already.
@@ -133,6 +161,16 @@ public final class HTTPServer: Sendable {
     /// What was done so far and is held now, as of the last turn of the loop.
     public var counters: HTTPCounters { shared.counters.withLock { $0 } }
 
+    /// Whether a server could use the certificate and key; throws what `start` would.
+    public static func check(_ files: HTTPConfiguration.TLSFiles) throws(HTTPServerError) { _ = try TLSContext(files) }
+
+    /// Whether a server could listen there; throws what `start` would.
+    public static func check(_ listener: HTTPConfiguration.Listener) throws(HTTPServerError) {
+        let opened = try ListeningSocket.open(
+            listener, sendBufferByteCount: HTTPConfiguration.Limits().sendBufferByteCount)
+        Glibc.close(opened.descriptor)
+    }
+
     private func makeContext() throws(HTTPServerError) -> TLSContext? {
         guard configuration.listeners.contains(where: \.isSecure) else { return nil }
         guard let files = configuration.tls else { throw .missingCertificate }
@@ -150,6 +188,7 @@ final class ServerShared: Sendable {
     let mailbox: CommandMailbox
     let state = Lock(State())
     let counters = Lock(HTTPCounters())
+    let handover = Lock(HTTPHandover())
     let listenersClosed = Latch()
     let finished = Latch()
 

@@ -10,7 +10,7 @@ extension ServerLoop {
 
     func accept(_ index: Int) {
         for _ in 0..<Self.acceptCount {
-            guard index < listeners.count, acceptResumeTime == .max else { return }
+            guard index < listeners.count, acceptResumeTime == .max, !isPaused else { return }
             var address = SocketAddress()
             let descriptor = address.fill { lio_tcp_accept(listeners[index].descriptor, $0, $1) }
             if descriptor >= 0 {
@@ -43,13 +43,14 @@ extension ServerLoop {
     }
 
     private func pauseAccepting() {
-        guard acceptResumeTime == .max else { return }
+        guard acceptResumeTime == .max, !isPaused else { return }
         acceptResumeTime = time(afterMs: configuration.deadlines.acceptPauseMs)
         for index in listeners.indices { watchListener(index, EPOLL_CTL_MOD, 0) }
     }
 
     func resumeAccepting() {
         acceptResumeTime = .max
+        guard !isPaused else { return }
         if spareDescriptor < 0 { spareDescriptor = lio_spare_descriptor() }
         for index in listeners.indices { watchListener(index, EPOLL_CTL_MOD, EPOLLIN.rawValue) }
     }

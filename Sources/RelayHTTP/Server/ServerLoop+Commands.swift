@@ -10,6 +10,8 @@ extension ServerLoop {
         case .broadcast(let ids, let bytes): broadcast(ids, bytes)
         case .close(let id): close(id)
         case .useTLS(let context): self.context = context
+        case .resume: resume()
+        case .handOver: beginHandover()
         case .stop(let graceful): stop(graceful: graceful)
         }
     }
@@ -28,7 +30,8 @@ extension ServerLoop {
 
     private func respond(_ id: HTTPRequestID, _ response: HTTPResponse) {
         guard let connection = takeInFlight(id) else { return }
-        send(response, connection, closes: !connection.keepsAlive || isStopping)
+        let isLast = isStopping || (handoverDeadline != .max && connection.tls != nil)
+        send(response, connection, closes: !connection.keepsAlive || isLast)
     }
 
     private func openStream(_ id: HTTPRequestID, status: Int, headers: [HTTPResponse.Field]) {
@@ -52,7 +55,12 @@ extension ServerLoop {
             }
             enqueue(head, connection)
             flush(connection)
-            if connection.isHead { sink(.gone(id)) }
+            if connection.isHead { return sink(.gone(id)) }
+            // Its client resumes, at the successor.
+            guard handoverDeadline == .max || connection.mode != .events else {
+                endStream(connection)
+                return sink(.gone(id))
+            }
         } catch {
             sendFault("The answer had a header that cannot be sent.", connection)
             sink(.gone(id))
@@ -104,7 +112,7 @@ extension ServerLoop {
     }
 
     /// Ends a stream in good order behind what waits for it.
-    private func endStream(_ connection: Connection) {
+    func endStream(_ connection: Connection) {
         streams[connection.requestID] = nil
         connection.mode = .draining
         if !connection.isLegacy { enqueue(ResponseWriter.lastChunk, connection) }

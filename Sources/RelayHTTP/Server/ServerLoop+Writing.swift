@@ -54,6 +54,9 @@ extension ServerLoop {
             }
             enter(.idle, connection)
             resumeReading(connection)
+            if handoverDeadline != .max, connection.mode == .reading, !connection.parser.isMidRequest {
+                hold(connection)
+            }
         case .waiting:
             enter(.none, connection)
         case .events:
@@ -79,7 +82,7 @@ extension ServerLoop {
 
     /// Says that no more comes, and reads on for a while: a close with unread bytes would be a reset, which
     /// destroys the answer on its way (RFC 9112 section 9.6).
-    private func finishSending(_ connection: Connection) {
+    func finishSending(_ connection: Connection) {
         connection.tls?.shutdown()
         Glibc.shutdown(connection.descriptor, Int32(SHUT_WR))
         enter(.linger, connection)

@@ -60,6 +60,12 @@ final class ServerLoop {
     /// Held so that one connection more can be accepted and closed when no descriptor is left.
     var spareDescriptor: Int32
 
+    /// Nothing is accepted: not yet, or not any more.
+    var isPaused = false
+    /// When handing over ends at the latest; `.max` while nobody wants it.
+    var handoverDeadline = UInt64.max
+    var lingerDeadline = UInt64.max
+
     var isStopping = false
     var stopDeadline = UInt64.max
 
@@ -91,9 +97,11 @@ final class ServerLoop {
     func run() {
         shared.state.withLock { $0.thread = pthread_self() }
         control(EPOLL_CTL_ADD, signal, EPOLLIN.rawValue, ConnectionKey(slot: Self.signalSlot, generation: 0))
-        for index in listeners.indices { watchListener(index, EPOLL_CTL_ADD, EPOLLIN.rawValue) }
+        if let inherited = configuration.inherited { takeOver(inherited) }
+        for index in listeners.indices { watchListener(index, EPOLL_CTL_ADD, isPaused ? 0 : EPOLLIN.rawValue) }
         applyCommands(staysAwake: false)
-        while !isStopping || connections.count > 0 { turn() }
+        while (!isStopping || connections.count > 0) && !isHandedOver { turn() }
+        if isHandedOver { finishHandover() }
         precondition(listeners.isEmpty, "listeners outlive no stop")
         publishCounters()
         shared.listenersClosed.open()
@@ -177,7 +185,7 @@ final class ServerLoop {
 
     private func waitMs() -> Int32 {
         guard resumed.isEmpty else { return 0 }
-        let next = min(deadlines.first ?? .max, acceptResumeTime, stopDeadline)
+        let next = min(min(deadlines.first ?? .max, acceptResumeTime, stopDeadline), handoverWake)
         guard next != .max else { return -1 }
         guard next > now else { return 0 }
         // Rounded up: a turn that comes early would only wait again.

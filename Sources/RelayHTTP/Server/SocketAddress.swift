@@ -110,13 +110,18 @@ final class ListeningSocket {
         else { throw fail("setsockopt") }
         guard address.withPointer({ bind(descriptor, $0, $1) }) == 0 else { throw fail("bind") }
         guard listen(descriptor, 1024) == 0 else { throw fail("listen") }
+        guard let port = port(of: descriptor) else { throw fail("getsockname") }
+        return (descriptor, port)
+    }
+
+    /// The port that a socket is bound to; nil, with errno, where the system does not say.
+    static func port(of descriptor: Int32) -> UInt16? {
         var bound = SocketAddress()
         let result = bound.fill { storage, byteCount in
             storage.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 getsockname(descriptor, $0, byteCount)
             }
         }
-        guard result == 0 else { throw fail("getsockname") }
-        return (descriptor, bound.port)
+        return result == 0 ? bound.port : nil
     }
 }

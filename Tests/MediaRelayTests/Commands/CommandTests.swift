@@ -55,7 +55,7 @@ import Testing
         "wrong arguments are refused in words, with code 2 and nothing on standard output",
         arguments: [
             (["bogus"], "bogus: no such command"), (["rooms", "bogus"], "rooms bogus: no such command"),
-            (["config"], "one of print, check is needed"), (["kick", "r"], "UID is missing"),
+            (["config"], "one of print, check, default is needed"), (["kick", "r"], "UID is missing"),
             (["end"], "ROOM is missing"),
             (["end", "r", "s"], "s: one word too many"), (["rooms", "--colour", "red"], "--colour: unknown option"),
             (["rooms", "-x"], "-x: unknown option"),
@@ -166,6 +166,37 @@ import Testing
             for option in Completion.options(of: command) { #expect(script.contains(option.name), "\(option.name)") }
         }
         #expect(script.contains("initiated") && script.contains("retain-mebibytes"))
+    }
+
+    @Test("a drain's deadline is seconds, or a number with a unit, up to a week") func deadlines() throws {
+        for (text, seconds) in [("0", 0), ("90", 90), ("90s", 90), ("10m", 600), ("2h", 7_200), ("7d", 604_800)] {
+            #expect(try DrainCommand.seconds(of: text) == UInt64(seconds))
+        }
+        for text in ["", "m", "-1", "8d", "604801", "1w", "1.5h", "99999999999999999999h"] {
+            #expect(throws: UsageError.self) { try DrainCommand.seconds(of: text) }
+        }
+    }
+
+    @Test("the state of a drain is one sentence") func drainSentences() {
+        func sentence(_ fields: [String: RelayClient.JSON]) -> String { DrainCommand.sentence(of: .object(fields)) }
+        #expect(sentence(["draining": .bool(false), "rooms": .integer(3)]) == "takes new rooms")
+        #expect(
+            sentence([
+                "draining": .bool(true), "rooms": .integer(1), "deadline": .string("2026-12-01T05:40:02.123Z"),
+            ]) == "draining: 1 room is left, until 2026-12-01 05:40:02 at the latest")
+        #expect(
+            sentence([
+                "draining": .bool(true), "rooms": .integer(0), "drainedAt": .string("…"), "ended": .integer(2),
+            ]) == "drained: no room is left, 2 ended at the deadline")
+    }
+
+    @Test("the configuration to begin with names every option and sets none") func defaultFile() throws {
+        let text = run(["config", "default"]).out
+        let options = try ServeOptions(
+            arguments: ["--config", "f"], environment: ["HOME": "/h"], processors: 2,
+            readFile: { _ in Array(text.utf8) })
+        #expect(Set(options.given.keys) == [.config])
+        for option in NodeOption.all where option.name != .config { #expect(text.contains(option.name.rawValue)) }
     }
 
     @Test("the manual page has every command, option and exit code, and no line that roff would take for its own")

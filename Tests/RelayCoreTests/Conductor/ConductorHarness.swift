@@ -27,6 +27,7 @@ final class ConductorHarness {
     /// What a journal would have: the newest record of every room, and the idempotency keys.
     private(set) var journal: [RoomID: RoomRecord] = [:]
     var keys: [IdempotencyRecord] = []
+    private(set) var drain: DrainRecord?
     /// Every call record that was given out, in order.
     private(set) var calls: [CallRecord] = []
     private(set) var measures: [CallMeasure] = []
@@ -71,7 +72,7 @@ final class ConductorHarness {
             restoring: journal.values.filter { !$0.isSettled },
             idempotency: keys, nextSeq: UInt64(events.count) + 1, isSameBoot: isSameBoot, knownEnded: knownEnded,
             shelved: journal.values.filter(\.isSettled).map(ShelvedRoom.init(_:)),
-            unshelve: { [weak self] in self?.unshelve($0) }, sounds: library,
+            unshelve: { [weak self] in self?.unshelve($0) }, sounds: library, drain: drain,
             answerText: { reply, _ in Self.text(of: reply) })
         if !isSameBoot { held = [:] }
     }
@@ -106,6 +107,11 @@ final class ConductorHarness {
         keys.removeAll { key in turn.forgottenKeys.contains { $0.keyID == key.keyID && $0.key == key.key } }
         for room in turn.changedRooms { expectGates(of: room) }
         keys += turn.idempotency
+        switch turn.drain {
+        case nil: break
+        case .put(let record): drain = record
+        case .over: drain = nil
+        }
         calls += turn.calls
         measures += turn.measures
         let broken = conductor.checkInvariants()
