@@ -23,7 +23,7 @@ struct LoadOptions: Sendable {
     var httpPort: UInt16?
 
     static let names =
-        ["calls", "outcomes", "crossings", "kill9", "upgrade", "memory", "cycles", "overload", "soak"] + measurements
+        ["calls", "outcomes", "crossings", "kill9", "memory", "cycles", "overload", "soak"] + measurements
     /// Those that measure, beside the limit: they want the machine for themselves.
     static let measurements = ["cost", "capacity", "footprint", "storm", "group"]
 
@@ -81,7 +81,7 @@ struct LoadOptions: Sendable {
                 httpPort = value
             case "all": scenarios = Self.names
             case "measure": scenarios += Self.measurements
-            case JoinStorm.name, GuestScenario.name: scenarios.append(argument)
+            case JoinStorm.name, GuestScenario.name, "upgrade": scenarios.append(argument)
             default:
                 guard Self.names.contains(argument) else { return nil }
                 scenarios.append(argument)
