@@ -10,7 +10,8 @@ import Testing
             TransportSnapshot(
                 participant: ParticipantHandle(4), room: RoomHandle(5), phase: .joined, isInterrupted: false,
                 since: Instant(nanoseconds: 6))
-        ], news: [.joined(ParticipantHandle(4), at: Instant(nanoseconds: 6))], build: "1.2.3+abc")
+        ], news: [.joined(ParticipantHandle(4), at: Instant(nanoseconds: 6))], recordings: [RecordingHandle(7)],
+        build: "1.2.3+abc")
 
     private func framed(_ bytes: [UInt8]) -> (framer: LinkFramer, message: LinkMessage?, refusal: LinkRefusal?) {
         var framer = LinkFramer()
@@ -23,13 +24,16 @@ import Testing
         }
     }
 
-    @Test("a hello of an earlier version is understood whole, but for the build that it does not name")
-    func earlier() {
-        let (framer, message, _) = framed(LinkMessage.hello(hello).encoded(version: 7))
+    @Test(
+        "a hello of an earlier version is understood whole, but for what came later: recordings, the build",
+        arguments: [7, 8, 9] as [UInt8])
+    func earlier(version: UInt8) {
+        let (framer, message, _) = framed(LinkMessage.hello(hello).encoded(version: version))
         var expected = hello
         expected.build = ""
+        if version < 9 { expected.recordings = [] }
         #expect(message == .hello(expected))
-        #expect(framer.version == 7)
+        #expect(framer.version == version)
     }
 
     @Test("statistics of an earlier version are understood, but for what the relay itself lost")

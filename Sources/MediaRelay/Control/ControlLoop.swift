@@ -323,7 +323,9 @@ package final class ControlLoop: @unchecked Sendable {
         for worker in connected { status.workerStates[worker.index, default: WorkerState()].isConnected = true }
         for seat in 0..<supervisor.configuration.workerCount {
             let indices = supervisor.configuration.indices(ofSeat: seat)
-            guard !connected.contains(where: { indices.contains($0.index) }), let index = indices.first else { continue }
+            guard !connected.contains(where: { indices.contains($0.index) }), let index = indices.first else {
+                continue
+            }
             status.workerStates[index, default: WorkerState()].isConnected = false
         }
         statusLock.withLock { sharedStatus = status }

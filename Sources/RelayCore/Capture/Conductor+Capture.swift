@@ -15,9 +15,8 @@ extension Conductor {
                 status: 503, code: "worker-away", detail: "The worker of \(id) is away.", retryAfterSeconds: 1)
         }
         guard workers[worker]?.canCapture == true else {
-            throw Problem(
-                status: 409, code: "worker-outdated",
-                detail: "The worker of \(id) is of an earlier build, which cannot capture: it goes with its rooms.")
+            throw Self.outdated(
+                "The worker of \(id) is of an earlier build, which cannot capture: it goes with its rooms.")
         }
         let capture = CaptureID(random.next())
         command(
@@ -27,4 +26,6 @@ extension Conductor {
                     byteLimit: specification.byteLimit)), to: worker)
         return .capturing(capture, worker)
     }
+
+    static func outdated(_ detail: String) -> Problem { Problem(status: 409, code: "worker-outdated", detail: detail) }
 }

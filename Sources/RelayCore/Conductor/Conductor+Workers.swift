@@ -14,7 +14,7 @@ extension Conductor {
         worker.endpoint = hello.endpoint
         worker.isConnected = true
         worker.isDismissed = false
-        // Captures came with the version of the link that names the build.
+        // Version 9 of the link brought captures and recordings; a hello that names its build is of a later one.
         worker.canCapture = !hello.build.isEmpty
         worker.sounds = []
         let known = expectedTransports(on: hello.worker)

@@ -262,7 +262,7 @@ final class ConductedWorker {
     var isRetiring = false
     /// It was told to leave, as its last room had ended.
     var isDismissed = false
-    /// It understands `.capture`.
+    /// It understands commands to capture and to record.
     var canCapture = false
     init(_ id: WorkerID) { self.id = id }
 }

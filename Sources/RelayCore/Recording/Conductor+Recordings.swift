@@ -29,6 +29,10 @@ extension Conductor {
             throw Problem(status: 409, code: "nobody-to-record", detail: "nobody is in \(roomID)")
         }
         guard worker.isConnected else { throw overloaded("the worker of \(roomID) is away") }
+        guard worker.canCapture else {
+            throw Self.outdated(
+                "the worker of \(roomID) is of an earlier build, which cannot record: it goes with its rooms")
+        }
         guard
             recordings.values.count(where: { roomsByHandle[$0]?.record.recording?.worker == id })
                 < ConductorConfiguration.recordingsPerWorker

@@ -21,7 +21,9 @@ import Testing
             }
         }
         worker.counters.append(WorkerCounter("of_another_version", 1))
-        status.workerStates = [0: worker, 1: WorkerState()]
+        var gone = WorkerState()
+        gone.isConnected = false
+        status.workerStates = [0: worker, 1: gone]
         status.admissions = [(index: 0, refusal: .cpu, admission: WorkerAdmission())]
         status.refusals = [.cpu: 4]
         var webhook = WebhookStatus(name: "a")

@@ -286,7 +286,7 @@ final class ConductorHarness {
     @discardableResult
     func connect(
         _ worker: WorkerID, transports: [TransportSnapshot] = [], news: [WorkerNews] = [],
-        recordings: [RecordingHandle] = []
+        recordings: [RecordingHandle] = [], build: String = "1.2.3"
     ) -> ConductorTurn {
         for other in held.keys where other.index == worker.index { held[other] = nil }
         held[worker] = Set(transports.map(\.participant))
@@ -296,7 +296,7 @@ final class ConductorHarness {
             .workerConnected(
                 WorkerHello(
                     worker: worker, processID: 100, endpoint: conductorEndpoint, transports: transports, news: news,
-                    recordings: recordings)))
+                    recordings: recordings, build: build)))
     }
 
     func lose(_ worker: WorkerID) {

@@ -51,6 +51,21 @@ import Testing
         #expect(dismissed.isEmpty)
     }
 
+    @Test("a worker that does not name its build is not told to capture or record, which it would not understand")
+    func captures() {
+        harness.connect(old, build: "")
+        let call = harness.createRoom("call")
+        harness.joined("alice", in: call)
+        let refusal = harness.problem(ConductorHarness.server, .capture(call, CaptureSpecification()))
+        #expect(refusal?.code == "worker-outdated" && harness.lastTurn.commands.isEmpty)
+        harness.connect(new)
+        harness.decide(.workerRetiring(old))
+        let next = harness.createRoom("next")
+        harness.joined("ben", in: next)
+        _ = harness.request(ConductorHarness.server, .capture(next, CaptureSpecification()))
+        #expect(harness.lastTurn.commands.map(\.worker) == [new])
+    }
+
     @Test("where the successor is gone the retiring worker takes new rooms, until there is another one")
     func successorDies() {
         let call = harness.createRoom("call")
