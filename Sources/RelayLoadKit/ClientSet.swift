@@ -22,7 +22,9 @@ package final class LoadClient {
     /// When media of others first came.
     package internal(set) var firstPacketAt: Instant?
 
-    package init(number: Int, control: SimulatedClient, room: String, uid: String, roommates: Range<Int>, hasGuests: Bool = false) {
+    package init(
+        number: Int, control: SimulatedClient, room: String, uid: String, roommates: Range<Int>, hasGuests: Bool = false
+    ) {
         self.number = number
         self.control = control
         self.room = room

@@ -249,7 +249,7 @@ private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
             let bytes = values.message().encoded()
             if bytes[5] == 1 || bytes[5] == 3 { seen.insert(UInt16(bytes[5]) << 8 | UInt16(bytes[6])) }
         }
-        #expect(seen.count == 13 + 12)
+        #expect(seen.count == 16 + 13)
     }
 
     @Test("no prefix of a message is a message", arguments: [11, 12, 13] as [UInt64])
@@ -303,8 +303,8 @@ private func append(_ bytes: [UInt8], to framer: inout LinkFramer) {
     @Test("another version is refused by its number")
     func otherVersion() {
         var bytes = LinkMessage.command(.adopted).encoded()
-        bytes[4] = 9
-        #expect(throws: LinkRefusal.unknownVersion(9)) { try decode(bytes) }
+        bytes[4] = LinkFormat.version + 1
+        #expect(throws: LinkRefusal.unknownVersion(LinkFormat.version + 1)) { try decode(bytes) }
     }
 
     @Test("an unknown kind is refused by its number")

@@ -178,7 +178,9 @@ import Testing
         let new = try options(
             nil,
             [
-                "--prompts", "/p", "--key", "k:@/k", "--max-token-lifetime", "60", "--requests-per-second", "7",
+                "--admission", "off", "--overload-cpu", "50", "--overload-backlog", "7", "--overload-packets", "7",
+                "--overload-memory", "7", "--prompts", "/p", "--key", "k:@/k", "--max-token-lifetime", "60",
+                "--requests-per-second", "7",
                 "--webhook", "a=https://a", "--webhook-secret", "a=@/s", "--webhook-insecure-http", "--retain-hours",
                 "1",
                 "--retain-events", "1000", "--retain-mebibytes", "1", "--log-level", "error",

@@ -61,7 +61,7 @@ import Testing
         harness.connect(new)
         harness.decide(.workerRetiring(old))
         let next = harness.createRoom("next")
-        harness.joined("ben", in: next)
+        harness.prepared("ben", in: next)
         _ = harness.request(ConductorHarness.server, .capture(next, CaptureSpecification()))
         #expect(harness.lastTurn.commands.map(\.worker) == [new])
     }

@@ -200,7 +200,8 @@ final class History {
                 break
             }
             transports[index].prompt = nil
-        case .restartICE, .slots, .sound, .adopted, .capture, .stopCapture, .record, .nameRecorded, .stopRecording: break
+        case .restartICE, .slots, .sound, .adopted, .capture, .stopCapture, .record, .nameRecorded, .stopRecording:
+            break
         }
         held[worker] = transports
     }
