@@ -24,6 +24,7 @@ MARKS = ("<!-- figures: bench/bench.py --again --docs -->", "<!-- end of figures
 WHOLE = [
     ("forwarding", ["RelayBench", "--json"]),
     *[(name, ["RelayLoad", name, "--json"]) for name in ("cost", "capacity", "footprint", "storm", "group", "calls", "outcomes")],
+    ("scale", ["scale.py"]),
     ("instructions", ["instructions.py", "--json"]),
     ("profile", ["profiles.py"]),
 ]

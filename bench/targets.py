@@ -61,6 +61,16 @@ def spread(lines):
     return ", ".join(f"{line['context']['packet_bytes']} B × {line['context']['participants']}: {number(line['value'])}" for line in lines)
 
 
+def scale(figures):
+    """Flat in the number of participants, linear in workers."""
+    flat = figures.all("scale_flatness")
+    note = ", ".join(f"{line['context']['packet_bytes']} B: {number(line['value'])}" for line in flat)
+    yield at_most("Ratio to L1g from 10 to 5,000 participants: highest to lowest", "≤ 1.10", worst(flat), 1.10, note=note)
+    pairs = figures.all("scale_two_workers")
+    note = ", ".join(f"{line['context']['packet_bytes']} B: {number(line['value'])}" for line in pairs)
+    yield at_least("Two workers on two processors do the work of", "≥ 1.8", min((line["value"] for line in pairs), default=None), 1.8, note=note)
+
+
 def instructions(figures):
     found = figures.all("instructions_ratio")
     note = ", ".join(f"{line['context']['packet_bytes']} B, burst {line['context']['burst']}: {number(line['value'])}" for line in found)
@@ -199,7 +209,7 @@ def profile_markdown(lines):
 
 def rows(lines):
     figures = Figures(lines)
-    found = [row for part in (forwarding, instructions, cost, capacity, footprint, storms, group, control) for row in part(figures)]
+    found = [row for part in (forwarding, scale, instructions, cost, capacity, footprint, storms, group, control) for row in part(figures)]
     for row in found:
         if row.met is False:
             row.why = why(row, figures)
