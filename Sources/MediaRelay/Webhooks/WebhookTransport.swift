@@ -1,4 +1,5 @@
 import CCurl
+import CLinuxIO
 import Glibc
 import RTPCore
 

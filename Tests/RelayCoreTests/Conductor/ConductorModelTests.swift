@@ -22,10 +22,10 @@ struct ConductorModelTests {
         let ofRings: Set<RelayEventType> = [
             .callInitiated, .callRinging, .callAnswered, .calleeEnded, .callEnded,
         ]
-        // Users joined in one audio room, of whom one asks and one answers, are rare here; nobody plays prompts or records.
+        // Users joined in one audio room, of whom one asks and one answers, are rare here; nobody plays prompts, records or drains.
         let others: Set<RelayEventType> = [
             .eventsTruncated, .mediaRequested, .mediaChanged, .promptStarted, .promptEnded, .recordingStarted,
-            .recordingEnded,
+            .recordingEnded, .nodeDrained, .nodeUndrained,
         ]
         #expect(never.isSubset(of: ofRings.union(others)), "\(never)")
     }
