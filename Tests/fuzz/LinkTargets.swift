@@ -177,7 +177,7 @@ final class LinkScene {
         case .hello(let hello): decide(.workerConnected(hello))
         case .news(let news): decide(.news(Self.worker, news))
         case .load(let load): decide(.load(Self.worker, load))
-        case .command, .counters: return
+        case .command, .counters, .captured: return
         }
         let broken = conductor.checkInvariants()
         require(broken.isEmpty, "\(broken)")

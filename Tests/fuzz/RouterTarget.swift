@@ -74,7 +74,7 @@ private final class RouterScene {
         self.control = control
         answers = Answers(control: control, demoKey: routerKey)
         router = Router(
-            configuration: configuration, control: control, answers: answers, metrics: { "" }, isReady: { true },
+            configuration: configuration, control: control, answers: answers, metrics: { "" }, readiness: { .ready },
             node: { .object([]) })
     }
 
